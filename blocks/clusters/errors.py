@@ -1,0 +1,46 @@
+"""The expected failures of clusters: what happened, to what, what to do. Not for bugs, which stay tracebacks."""
+
+
+class SlipwayError(Exception):
+    """An expected failure with its remedy.
+
+    Args:
+        what: what happened, and to what, in one sentence.
+        remedy: what the reader can do about it, in one sentence.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what, remedy)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.remedy}".strip()
+
+
+class UsageError(SlipwayError):
+    """A value that can never work: a bad name, a bad size, an unknown key."""
+
+    exit_code = 2
+
+
+class NotFoundError(SlipwayError):
+    """A volume, job or session that does not exist."""
+
+
+class ConflictError(SlipwayError):
+    """Something of that name exists and is not what was asked for."""
+
+
+class InUseError(SlipwayError):
+    """Refused because something else still uses it; the message names what."""
+
+
+class ProgramError(SlipwayError):
+    """A program beside the data refused or failed; `kind` is the name of its own error class."""
+
+    def __init__(self, what: str, remedy: str, kind: str = "PodError") -> None:
+        super().__init__(what, remedy)
+        self.kind = kind

@@ -1,0 +1,205 @@
+"""The port that every cluster implements: volumes, jobs, sessions, and work beside the data.
+
+Above this line nobody knows which cluster it is. Both clusters pass one shared test suite (`tests/blocks/clusters`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import IO, Any, Protocol
+
+from blocks.clusters.job import Frozen, Job, JobStatus, SecretRef
+from blocks.clusters.volume import Volume
+
+
+class Volumes(Protocol):
+    """Volumes of one owner. Sizes in bytes; names are RFC 1123 labels."""
+
+    def create(self, name: str, size: int) -> Volume:
+        """Create a volume and return it, perhaps still provisioning.
+
+        Raises:
+            UsageError: bad name or size.
+            ConflictError: it exists.
+        """
+        ...
+
+    def get(self, name: str) -> Volume:
+        """Raises: NotFoundError, naming the volumes there are."""
+        ...
+
+    def list(self) -> list[Volume]:
+        """All volumes of the owner, by name."""
+        ...
+
+    def grow(self, name: str, size: int) -> Volume:
+        """Ask for more room, in place. The same size is a no-op.
+
+        Raises:
+            UsageError: the size is smaller than now, or over the largest.
+        """
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a volume and all that is on it.
+
+        Raises:
+            InUseError: it is provisioning, or a live job or a person's session mounts it; names them.
+        """
+        ...
+
+
+class Jobs(Protocol):
+    """Jobs of one owner. A job outlives the process that submitted it."""
+
+    def submit(self, job: Job) -> JobStatus:
+        """Create the job, or adopt the one of the same name and request hash, whatever its state.
+
+        Raises:
+            ConflictError: a job of that name has another request hash.
+            NotFoundError: a volume or secret that it names does not exist.
+            UsageError: it asks for more than the cluster has.
+        """
+        ...
+
+    def status(self, names: Iterable[str]) -> dict[str, JobStatus]:
+        """The named jobs that exist, in one look."""
+        ...
+
+    def find(self, labels: Mapping[str, str]) -> list[JobStatus]:
+        """All jobs that carry these labels, oldest first."""
+        ...
+
+    def watch(self, labels: Mapping[str, str], timeout_seconds: float) -> Iterator[JobStatus]:
+        """Yield each matching job as it is now, and again whenever it changes, until the time is over.
+
+        A hint to look sooner: the truth comes from `status` and `find`.
+        """
+        ...
+
+    def logs(self, name: str, since: datetime | None = None) -> Iterator[str]:
+        """The job's lines so far (init command's first), without line ends; from `since` on where given."""
+        ...
+
+    def stop(self, name: str, grace_seconds: float = 30) -> JobStatus:
+        """Ask the job to end, kill it after the grace time, and return its last state. Ended jobs stay as they are.
+
+        Raises: NotFoundError.
+        """
+        ...
+
+    def delete(self, name: str) -> None:
+        """Forget an ended job, its log included. A missing one is fine. Raises: InUseError if it is live."""
+        ...
+
+
+class Session(Frozen):
+    """A short-lived place with a volume mounted.
+
+    Args:
+        internal: opened by us for a look-up; never stands in the way of anything.
+    """
+
+    id: str
+    volume: str
+    writable: bool
+    internal: bool
+    started_at: datetime
+
+
+class Sessions(Protocol):
+    def open(self, volume: str, writable: bool = True) -> Session:
+        """Open a person's session. Raises: NotFoundError."""
+        ...
+
+    def list(self) -> list[Session]: ...
+
+    def stop(self, session_id: str) -> None:
+        """End a session. Raises: NotFoundError."""
+        ...
+
+
+class Stream(Protocol):
+    """A program beside the data, with both ends of its pipes: `Cluster.stream`'s."""
+
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+
+    def result(self) -> dict[str, Any]:
+        """Close stdin, wait for the end and return what the program answered.
+
+        Raises:
+            ProgramError: the program refused or failed.
+        """
+        ...
+
+
+class Capacity(Frozen):
+    """What the cluster has in all (not what is free now).
+
+    Args:
+        gpus: GPU kind → count; empty where there are none.
+    """
+
+    cpus: float
+    memory_bytes: int
+    gpus: dict[str, int]
+
+
+class Cluster(Protocol):
+    """A place that holds volumes and runs jobs, as one owner sees it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def poll_seconds(self) -> float:
+        """How often to look while following a run, in seconds."""
+        ...
+
+    @property
+    def volumes(self) -> Volumes: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+    def call(
+        self,
+        volume: str | None,
+        program: str,
+        arguments: Mapping[str, Any],
+        *,
+        writable: bool = False,
+        env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, SecretRef] | None = None,
+        timeout_seconds: float = 600,
+    ) -> dict[str, Any]:
+        """Run a program of `tasks.pod.program` beside the data and return its JSON.
+
+        Args:
+            volume: the volume to mount at /volume; None for a program that needs none.
+            program: a name from the table in `tasks.pod.program`.
+            arguments: JSON for its standard input.
+            writable: mount the volume writable.
+            env, secrets: as in `Job`. A call with secrets gets a place of its own that nothing else sees.
+            timeout_seconds: for the whole call.
+
+        Raises:
+            NotFoundError: no such volume.
+            ProgramError: the program refused (its words and remedy) or failed (its last lines).
+        """
+        ...
+
+    def stream(
+        self, volume: str, program: str, arguments: Mapping[str, Any], *, writable: bool = False
+    ) -> AbstractContextManager[Stream]:
+        """Like `call`, with the program's pipes open: bytes in, bytes out, then its answer."""
+        ...
+
+    def capacity(self) -> Capacity: ...

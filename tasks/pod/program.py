@@ -1,0 +1,88 @@
+"""The door to everything beside the data: `python -m tasks.pod.program [--stream] NAME [JSON]`.
+
+Arguments come as one line of JSON on standard input or as the second argument (a job's). The answer is one line of
+JSON, `{"ok": …}` or `{"error": {"kind", "what", "remedy"}}`: the last line of standard output, or with `--stream`,
+where standard input and output carry bytes, the last line of standard error. Log lines go to standard error.
+Nothing secret is ever an argument: secrets are environment variables.
+"""
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tasks.pod.errors import BadInputError, NoSpaceError, PodError
+from tasks.pod.layout import Layout
+
+Program = Callable[[Layout, dict[str, Any]], dict[str, Any]]
+
+PROGRAMS: dict[str, str] = {
+    "checkpoints.look": "tasks.pod.checkpoints.look:look",
+    "datasets.list": "tasks.pod.datasets:list_staged",
+    "datasets.stage": "tasks.pod.datasets:stage",
+    "datasets.state": "tasks.pod.datasets:state",
+    "holds.make": "tasks.pod.holds:make",
+    "holds.release": "tasks.pod.holds:release",
+    "runs.claim": "tasks.pod.runs:claim",
+    "runs.end": "tasks.pod.runs:end",
+    "runs.list": "tasks.pod.runs:list_runs",
+    "runs.observe": "tasks.pod.observe:observe",
+    "runs.prepare": "tasks.pod.prepare:prepare",
+    "runs.render": "tasks.pod.render:render",
+    "runs.show": "tasks.pod.runs:show",
+    "snapshots.list": "tasks.pod.snapshots:list_staged",
+    "snapshots.resolve": "tasks.pod.resolve:resolve",
+    "snapshots.stage": "tasks.pod.snapshots:stage",
+    "snapshots.state": "tasks.pod.snapshots:state",
+    "staging.progress": "tasks.pod.staging:progress",
+    "transfer.du": "tasks.pod.transfer:du",
+    "transfer.ls": "tasks.pod.transfer:ls",
+    "transfer.receive": "tasks.pod.transfer:receive",
+    "transfer.send": "tasks.pod.transfer:send",
+    "volume.usage": "tasks.pod.usage:usage",
+    "weights.inspect": "tasks.pod.weights:inspect",
+}
+"""Name → `module:function`. A function takes the volume's layout and its arguments, and returns JSON."""
+
+
+def load(name: str) -> Program:
+    """Raises: BadInputError if the table has no such program."""
+    if name not in PROGRAMS:
+        raise BadInputError(f"There is no program {name!r} beside the data.", f"Known: {', '.join(sorted(PROGRAMS))}.")
+    module, function = PROGRAMS[name].split(":")
+    program: Program = getattr(importlib.import_module(module), function)
+    return program
+
+
+def main(argv: list[str]) -> int:
+    stream = argv[1:2] == ["--stream"]
+    argv = argv[1 + stream :]
+    as_job = len(argv) > 1
+    try:
+        name = argv[0]
+        arguments = json.loads(argv[1] if as_job else sys.stdin.buffer.readline() or "{}")
+        answer = {"ok": load(name)(Layout.here(), arguments)}
+    except PodError as error:
+        answer = {"error": {"kind": type(error).__name__, "what": error.what, "remedy": error.remedy}}
+    except OSError as error:
+        if error.errno not in (28, 122):  # ENOSPC, EDQUOT
+            raise
+        full = NoSpaceError(f"The volume is full: {error}.", "Grow it, prune checkpoints, or remove what is not needed.")
+        answer = {"error": {"kind": "NoSpaceError", "what": full.what, "remedy": full.remedy}}
+    failed = "error" in answer
+    if failed and as_job:  # people read its log
+        print(f"error: {answer['error']['what']} {answer['error']['remedy']}", file=sys.stderr, flush=True)
+    out = sys.stderr.buffer if stream else sys.stdout.buffer
+    sys.stdout.buffer.flush()
+    out.write(json.dumps(answer).encode() + b"\n")
+    out.flush()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # threads of libraries must not hold up a finished program

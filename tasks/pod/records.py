@@ -1,0 +1,71 @@
+"""Write-once records: what was decided is written down before it is done, the first writer wins, nothing changes."""
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from tasks.pod.errors import ChangedError
+
+
+def write_once(path: Path, record: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Write a record unless it is there; return what the file holds and whether this call wrote it.
+
+    The file appears whole or not at all, also after a crash of the machine: temporary file, fsync, hard link to the
+    final name (which fails if it exists), fsync of the directory.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
+    try:
+        with temporary.open("x", encoding="utf-8") as file:
+            json.dump(record, file, indent=1, sort_keys=True)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            path.hardlink_to(temporary)
+            created = True
+        except FileExistsError:
+            created = False
+    finally:
+        temporary.unlink(missing_ok=True)
+    if created:
+        sync_directory(path.parent)
+        return record, True
+    return read_record(path), False
+
+
+def replace(path: Path, record: dict[str, Any]) -> None:
+    """Write a file that may change (a progress note, a cache) so that readers see the old or the new one, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
+    temporary.write_text(json.dumps(record), encoding="utf-8")
+    temporary.replace(path)
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Raises: FileNotFoundError; ChangedError if it is not the JSON object that was written."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ChangedError(f"The record {path} is damaged: {error}.", "Restore it from a backup of the volume.") from error
+    if not isinstance(record, dict):
+        raise ChangedError(f"The record {path} is no JSON object.", "Restore it from a backup of the volume.")
+    return record
+
+
+def read_if_there(path: Path) -> dict[str, Any] | None:
+    try:
+        return read_record(path)
+    except FileNotFoundError:
+        return None
+
+
+def sync_directory(path: Path) -> None:
+    """Make new names in a directory outlive a crash of the machine."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,111 @@
+"""The trainer port: what a trainer's config asks for, and how the platform's facts are put into it.
+
+An adapter is pure: no files, no network. It stands beside the data because the plan and the job's init command both
+use it. A new trainer is one module with one adapter, one line in `tasks/pod/trainers/table.py`, tests, and a page.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a config.
+
+    Args:
+        key: dotted key, such as "optim.lr".
+        reason: what is wrong with it.
+        remedy: what to write instead.
+    """
+
+    key: str
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.reason} {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a valid config asks of the platform.
+
+    Args:
+        model: `/volume/…`, or a Hub id with an optional `@revision`.
+        dataset: `/volume/…` or `datasets/<name>[/<version>]`; None where the trainer makes its own.
+        max_steps: counted from the start of the original training; None where the config sets no end.
+        resume: the step directory to continue from, as `/volume/…`; None for a fresh start.
+        checkpoint_every: steps between checkpoints; None for one at the end, 0 for none at all.
+        keep_last: checkpoints that the trainer itself keeps; None for all.
+    """
+
+    model: str
+    dataset: str | None
+    max_steps: int | None
+    resume: str | None = None
+    checkpoint_every: int | None = None
+    keep_last: int | None = None
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the platform put things: absolute paths as the trainer sees them.
+
+    Args:
+        weights: directory of Hugging Face-format weights.
+        dataset: directory of the dataset version; None if there is none.
+        output: the run's own directory, the only one that it can write besides scratch.
+        resume: step directory to continue from; None for a fresh start.
+        scratch: private to the attempt, gone with it.
+    """
+
+    weights: str
+    dataset: str | None
+    output: str
+    resume: str | None
+    scratch: str
+
+
+class Adapter(Protocol):
+    """One trainer.
+
+    Attributes:
+        kind: its name in blocks, settings and records.
+        config_name: file name of the rendered config.
+        checkpoint_format: name from the table of checkpoint formats; None to find it by content.
+        checkpoints: directory of the step directories, relative to the run's.
+        metrics: file of JSON lines with at least `step`, relative to the run's directory.
+        reshards: whether a checkpoint can be continued on another number of ranks.
+    """
+
+    kind: str
+    config_name: str
+    checkpoint_format: str | None
+    checkpoints: str
+    metrics: str
+    reshards: bool
+
+    def parse(self, text: str) -> dict[str, Any]:
+        """Raises: BadInputError with line and column if the text is malformed."""
+        ...
+
+    def problems(self, config: Mapping[str, Any]) -> list[Problem]:
+        """Everything that is wrong with a config, unknown keys with the nearest known one included."""
+        ...
+
+    def needs(self, config: Mapping[str, Any]) -> Needs:
+        """What a config without problems asks for."""
+        ...
+
+    def render(self, config: Mapping[str, Any], places: Places) -> str:
+        """The final config: what the platform must set is set, everything else is as it was given."""
+        ...
+
+    def command(self, config_path: str, gpus: int, nodes: int) -> Sequence[str]:
+        """Program and arguments that train with the rendered config."""
+        ...
+
+    def step_directory(self, step: int) -> str:
+        """Path of a step's checkpoint, relative to the run's directory."""
+        ...
