@@ -1,0 +1,30 @@
+"""One look at many runs: new metrics lines and what can be said of their checkpoints, without reading anything twice."""
+
+from typing import Any
+
+from tasks.pod.checkpoints.look import look
+from tasks.pod.layout import Layout
+from tasks.pod.metrics import read_metrics
+
+
+def observe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What is new in the runs of this volume.
+
+    Args:
+        arguments: {"runs": {id: {"metrics": file, "offset": bytes read before, "format": checkpoint format or null,
+            "checkpoints": directory}}}, paths relative to the run's directory.
+
+    Returns:
+        {"runs": {id: {"metrics": new lines, "offset": for the next look, "checkpoints": the report's list}}}.
+    """
+    asked: dict[str, dict[str, Any]] = arguments["runs"]
+    reports = look(layout, {"runs": {r: {k: a[k] for k in ("format", "checkpoints")} for r, a in asked.items()}})
+    answer = {}
+    for run, ask in asked.items():
+        rows, offset = read_metrics(layout.run(run) / ask["metrics"], ask["offset"])
+        answer[run] = {
+            "metrics": rows,
+            "offset": offset,
+            "checkpoints": reports["reports"][run]["checkpoints"],
+        }
+    return {"runs": answer}

@@ -1,0 +1,127 @@
+"""Once before every attempt, beside the data: decides where training goes on, clears the way, writes it down."""
+
+from pathlib import Path
+from typing import Any
+
+from tasks.pod import holds, records
+from tasks.pod.checkpoints.find import find
+from tasks.pod.checkpoints.verdict import Checkpoint, Report, Verdict
+from tasks.pod.errors import ChangedError, NotThereError
+from tasks.pod.layout import Layout
+from tasks.pod.runs import attempts_of, now, read_attempts, read_plan
+
+
+def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Write down attempt `attempt` of a run and return it; one that is on record is returned as it is.
+
+    Training goes on from the newest complete checkpoint of the run itself, else from the source that it holds, else
+    from the base weights. Torn step directories are moved to where no trainer looks.
+
+    Args:
+        arguments: {"run": id, "attempt": number, "job": name of its job,
+            "trust": paths of `unknown` checkpoints (relative to the run) that a person has vouched for}.
+
+    Raises:
+        ChangedError: the run's held source has other bytes than when it was chosen, an earlier attempt has no
+            recorded end, or a newer checkpoint is neither provably complete nor incomplete.
+        NotThereError: the weights or the dataset are gone.
+    """
+    run, number, trust = arguments["run"], int(arguments["attempt"]), set(arguments.get("trust") or ())
+    path = attempts_of(layout, run) / f"{number}.json"
+    if there := records.read_if_there(path):
+        return {"attempt": there, "created": False}
+    plan = read_plan(layout, run)
+    _check_order(layout, run, number)
+    _check_inputs(layout, plan)
+    home = layout.run(run)
+    home.mkdir(parents=True, exist_ok=True)
+    own = find(home, format=plan["trainer"]["checkpoint_format"])
+    resume = _choose(layout, run, plan, own, trust)
+    moved = _clear(layout, run, number, own, fresh=resume["kind"] != "own", trust=trust)
+    attempt, created = records.write_once(
+        path,
+        {
+            "run": run,
+            "attempt": number,
+            "job": arguments["job"],
+            "resume": resume,
+            "trusted": sorted(trust),
+            "set_aside": moved,
+            "created_at": now(),
+        },
+    )
+    return {"attempt": attempt, "created": created}
+
+
+def _check_order(layout: Layout, run: str, number: int) -> None:
+    earlier = read_attempts(layout, run)
+    if len(earlier) != number - 1 or any(a["end"] is None for a in earlier):
+        raise ChangedError(
+            f"Run {run!r} can not start attempt {number}: it has {len(earlier)} on record, and each must have ended.",
+            "Look at it with `slipway runs show`, then ask again.",
+        )
+
+
+def _check_inputs(layout: Layout, plan: dict[str, Any]) -> None:
+    for what in ("weights", "dataset"):
+        found = plan["resolved"].get(what)
+        if found and not layout.resolve(found["path"]).is_dir():
+            raise NotThereError(
+                f"The {what} of run {plan['run']!r} are no longer on the volume at {found['path']}.",
+                "Stage them again: the same request does it.",
+            )
+
+
+def _choose(
+    layout: Layout, run: str, plan: dict[str, Any], own: Report, trust: set[str]
+) -> dict[str, Any]:
+    newest = max((c for c in own.checkpoints if _usable(c, trust)), key=_step, default=None)
+    for checkpoint in own.checkpoints:
+        doubtful = checkpoint.verdict is Verdict.UNKNOWN and checkpoint.path not in trust
+        if doubtful and (newest is None or _step(checkpoint) > _step(newest)):
+            raise ChangedError(
+                f"Run {run!r} has a newer checkpoint that can not be proven: {checkpoint.path} ({checkpoint.why}).",
+                f"Say `--trust {checkpoint.path}` to take it, or move it away.",
+            )
+    if newest is not None:
+        return {
+            "kind": "own",
+            "path": f"{layout.relative(layout.run(run))}/{newest.path}",
+            "step": newest.step,
+            "fingerprint": newest.fingerprint,
+        }
+    if source := plan["resolved"].get("source"):
+        holds.verify(layout, run, source["fingerprint"])
+        return {"kind": "hold", "path": source["hold"], "step": source["step"], "fingerprint": source["fingerprint"]}
+    return {"kind": "base", "path": None, "step": 0, "fingerprint": None}
+
+
+def _clear(
+    layout: Layout, run: str, number: int, own: Report, *, fresh: bool, trust: set[str]
+) -> list[dict[str, str]]:
+    """Move torn steps (and, where nothing of an earlier attempt is continued, all it left) out of the trainer's way."""
+    home = layout.run(run)
+    if fresh:
+        leftovers = [(p, "left by an attempt that saved no complete checkpoint") for p in sorted(home.iterdir())]
+    else:
+        leftovers = [(home / c.path, c.why) for c in own.checkpoints if not _usable(c, trust)]
+    moved = []
+    for path, why in leftovers:
+        target = layout.records(run) / "torn" / str(number) / path.relative_to(home)
+        _move(path, target)
+        moved.append({"path": path.relative_to(home).as_posix(), "to": layout.relative(target), "why": why})
+    return moved
+
+
+def _move(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(target)
+
+
+def _usable(checkpoint: Checkpoint, trust: set[str]) -> bool:
+    trusted = checkpoint.verdict is Verdict.UNKNOWN and checkpoint.path in trust
+    return (checkpoint.complete or trusted) and checkpoint.resumable and checkpoint.step is not None
+
+
+def _step(checkpoint: Checkpoint) -> int:
+    return -1 if checkpoint.step is None else checkpoint.step

@@ -1,0 +1,44 @@
+"""A job's init command: follows the attempt's record and puts the final config into scratch. Decides nothing."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tasks.pod import holds, records
+from tasks.pod.layout import Layout
+from tasks.pod.runs import attempts_of, read_plan
+from tasks.pod.trainers.adapter import Places
+from tasks.pod.trainers.table import adapter
+
+
+def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Write the config that the trainer of an attempt gets, and return its path.
+
+    A held source is checked once more: the job may have queued for hours since it was prepared.
+
+    Args:
+        arguments: {"run": id, "attempt": number}.
+
+    Raises:
+        ChangedError: the held source has other bytes than when it was chosen.
+    """
+    run = arguments["run"]
+    plan = read_plan(layout, run)
+    resume = records.read_record(attempts_of(layout, run) / f"{arguments['attempt']}.json")["resume"]
+    if resume["kind"] == "hold":
+        holds.verify(layout, run, resume["fingerprint"])
+    scratch = Path(os.environ.get("SLIPWAY_SCRATCH", "/scratch"))
+    trainer = adapter(plan["trainer"]["kind"])
+    places = Places(
+        weights=str(layout.resolve(plan["resolved"]["weights"]["path"])),
+        dataset=str(layout.resolve(plan["resolved"]["dataset"]["path"])) if plan["resolved"]["dataset"] else None,
+        output=str(layout.run(run)),
+        resume=str(layout.resolve(resume["path"])) if resume["path"] else None,
+        scratch=str(scratch),
+    )
+    target = scratch / trainer.config_name
+    target.write_text(trainer.render(plan["config"], places), encoding="utf-8")
+    origin = {"own": "its own step", "hold": "the held step", "base": "the base weights, step"}[resume["kind"]]
+    print(f"attempt {arguments['attempt']} of {run} starts from {origin} {resume['step']}", file=sys.stderr)
+    return {"config": str(target)}
