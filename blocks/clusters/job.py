@@ -39,7 +39,8 @@ class Job(Frozen):
         request_hash: what was asked for; a job of the same name with another hash is another job, and an error.
         image: a container image; None for our own. The local cluster has no images and runs what is installed.
         command: program and arguments; `python` is the image's interpreter with this project importable.
-        init_command: the same, run to its end before `command`; its failure is the job's.
+        init_command: the same in our own image, run to its end before `command` with every mount writable; its
+            failure is the job's.
         env: environment of both; never a secret.
         secrets: environment variables whose values the cluster looks up when the job starts.
         mounts: volumes; nested mounts go from the outermost in.

@@ -8,7 +8,7 @@ from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.verdict import Checkpoint, Report, Verdict
 from tasks.pod.errors import ChangedError, NotThereError
 from tasks.pod.layout import Layout
-from tasks.pod.runs import attempts_of, now, read_attempts, read_plan
+from tasks.pod.runs import attempts_of, end, now, read_attempts, read_plan
 
 
 def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -37,20 +37,28 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     home.mkdir(parents=True, exist_ok=True)
     own = find(home, format=plan["trainer"]["checkpoint_format"])
     resume = _choose(layout, run, plan, own, trust)
-    moved = _clear(layout, run, number, own, fresh=resume["kind"] != "own", trust=trust)
+    moved = _clear(layout, run, number, own, fresh=resume["kind"] != "own")
+    nothing_left = plan["max_steps"] is not None and resume["step"] >= plan["max_steps"]
     attempt, created = records.write_once(
         path,
         {
             "run": run,
             "attempt": number,
-            "job": arguments["job"],
+            "job": None if nothing_left else arguments["job"],
             "resume": resume,
             "trusted": sorted(trust),
             "set_aside": moved,
             "created_at": now(),
         },
     )
+    if nothing_left:  # the last checkpoint was saved before an earlier attempt died
+        end(layout, {"run": run, "attempt": number, "end": _completed_before(resume["step"])})
     return {"attempt": attempt, "created": created}
+
+
+def _completed_before(step: int) -> dict[str, Any]:
+    reason = f"step {step}, the last one, was saved completely by an earlier attempt"
+    return {"state": "completed", "cause": "completed", "reason": reason, "ended_at": now(), "exit_code": None}
 
 
 def _check_order(layout: Layout, run: str, number: int) -> None:
@@ -104,7 +112,7 @@ def _clear(
     if fresh:
         leftovers = [(p, "left by an attempt that saved no complete checkpoint") for p in sorted(home.iterdir())]
     else:
-        leftovers = [(home / c.path, c.why) for c in own.checkpoints if not _usable(c, trust)]
+        leftovers = [(home / c.path, c.why) for c in own.checkpoints if c.verdict is Verdict.INCOMPLETE]
     moved = []
     for path, why in leftovers:
         target = layout.records(run) / "torn" / str(number) / path.relative_to(home)

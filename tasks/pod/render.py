@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod import holds, records
+from tasks.pod.errors import ChangedError
 from tasks.pod.layout import Layout
-from tasks.pod.runs import attempts_of, read_plan
+from tasks.pod.runs import attempts_of, now, read_plan
 from tasks.pod.trainers.adapter import Places
 from tasks.pod.trainers.table import adapter
 
@@ -15,17 +16,22 @@ from tasks.pod.trainers.table import adapter
 def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     """Write the config that the trainer of an attempt gets, and return its path.
 
-    A held source is checked once more: the job may have queued for hours since it was prepared.
+    A held source is checked once more: the job may have queued for hours since it was prepared. An attempt starts
+    once: a job (or a replaced pod) that comes second finds the first one's mark and refuses, because what the first
+    left behind has not been looked at.
 
     Args:
         arguments: {"run": id, "attempt": number}.
 
     Raises:
-        ChangedError: the held source has other bytes than when it was chosen.
+        ChangedError: the held source has other bytes than when it was chosen, or the attempt has started before.
     """
-    run = arguments["run"]
+    run, number = arguments["run"], arguments["attempt"]
     plan = read_plan(layout, run)
-    resume = records.read_record(attempts_of(layout, run) / f"{arguments['attempt']}.json")["resume"]
+    resume = records.read_record(attempts_of(layout, run) / f"{number}.json")["resume"]
+    _, first = records.write_once(attempts_of(layout, run) / f"{number}.started.json", {"started_at": now()})
+    if not first:
+        raise ChangedError(f"Attempt {number} of run {run!r} has started before.", "Run it again: a new attempt resumes.")
     if resume["kind"] == "hold":
         holds.verify(layout, run, resume["fingerprint"])
     scratch = Path(os.environ.get("SLIPWAY_SCRATCH", "/scratch"))
@@ -40,5 +46,5 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     target = scratch / trainer.config_name
     target.write_text(trainer.render(plan["config"], places), encoding="utf-8")
     origin = {"own": "its own step", "hold": "the held step", "base": "the base weights, step"}[resume["kind"]]
-    print(f"attempt {arguments['attempt']} of {run} starts from {origin} {resume['step']}", file=sys.stderr)
+    print(f"attempt {number} of {run} starts from {origin} {resume['step']}", file=sys.stderr)
     return {"config": str(target)}

@@ -69,11 +69,15 @@ def read_plan(layout: Layout, run: str) -> dict[str, Any]:
 
 
 def read_attempts(layout: Layout, run: str) -> list[dict[str, Any]]:
-    """The attempts of a run in order, each with its `end` (null while there is none)."""
+    """The attempts of a run in order, each with `started` (its init command ran) and `end` (null while there is none)."""
     folder = attempts_of(layout, run)
     numbers = sorted(int(m[1]) for p in _files(folder) if (m := _ATTEMPT.fullmatch(p.name)))
     return [
-        {**records.read_record(folder / f"{n}.json"), "end": records.read_if_there(folder / f"{n}.end.json")}
+        {
+            **records.read_record(folder / f"{n}.json"),
+            "started": (folder / f"{n}.started.json").exists(),
+            "end": records.read_if_there(folder / f"{n}.end.json"),
+        }
         for n in numbers
     ]
 
