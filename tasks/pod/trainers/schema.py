@@ -1,0 +1,157 @@
+"""Check a config against a small declarative schema: unknown keys with the nearest known, types, bounds."""
+
+import difflib
+import json
+import math
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tasks.pod.trainers.adapter import Problem
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a config.
+
+    Args:
+        kind: "integer", "number" (an integer will do), "text" (not empty), "boolean", "array", or "table"
+            for one whose contents are not checked.
+        example: a value as TOML, shown as remedy.
+        required: whether a config without it can work.
+        at_least, above, below: bounds of a number.
+        length: items of an array; None for any number.
+        item: what each item of an array is; None for anything.
+    """
+
+    kind: Literal["integer", "number", "text", "boolean", "array", "table"]
+    example: str
+    required: bool = False
+    at_least: float | None = None
+    above: float | None = None
+    below: float | None = None
+    length: int | None = None
+    item: "Key | None" = None
+
+    def __str__(self) -> str:
+        """What a value has to be, in words: `a number above 0`."""
+        if self.kind == "array":
+            items = f"{self.length} items" if self.length is not None else "items"
+            return f"a list of {items}" + (f", each {self.item}" if self.item else "")
+        words = {
+            "integer": "a whole number",
+            "number": "a number",
+            "text": "text",
+            "boolean": "true or false",
+            "table": "a table",
+        }
+        bounds = [
+            f"{word} {bound:g}"
+            for word, bound in (("of at least", self.at_least), ("above", self.above), ("below", self.below))
+            if bound is not None
+        ]
+        return " ".join([words[self.kind], " and ".join(bounds)]).strip()
+
+    def accepts(self, value: Any) -> bool:
+        match self.kind:
+            case "text":
+                return isinstance(value, str) and bool(value.strip())
+            case "boolean":
+                return isinstance(value, bool)
+            case "table":
+                return isinstance(value, Mapping)
+            case "array":
+                right = isinstance(value, list) and self.length in (None, len(value))
+                return right and (self.item is None or all(self.item.accepts(item) for item in value))
+        number = int if self.kind == "integer" else int | float
+        if isinstance(value, bool) or not isinstance(value, number):
+            return False
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        return (
+            (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+
+PLATFORM: Mapping[str, Key] = {
+    "volume": Key("text", '"research"'),
+    "volume_size": Key("text", '"500Gi"'),
+}
+"""Top-level keys that are ours, in every trainer's config; `render` strips them."""
+
+
+def check(config: Mapping[str, Any], schema: Mapping[str, Key]) -> list[Problem]:
+    """Everything in a config that a schema does not allow, in the order of the config; then what is missing.
+
+    Args:
+        config: a parsed config.
+        schema: every key that the trainer knows, by dotted name; the platform's are added.
+    """
+    known = {**schema, **PLATFORM}
+    found = list(_faults(config, "", known))
+    for name, key in schema.items():
+        if key.required and not _present(config, name):
+            table, _, leaf = name.rpartition(".")
+            where = f"to [{table}]" if table else "at the top"
+            found.append(Problem(name, "is missing.", f"Add `{leaf} = {key.example}` {where}."))
+    return found
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` was most likely meant to be, or None if none is near."""
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def _faults(table: Mapping[str, Any], prefix: str, known: Mapping[str, Key]) -> Iterator[Problem]:
+    for part, value in table.items():
+        name = prefix + (json.dumps(part) if "." in part else part)
+        if name in known:
+            key = known[name]
+            if not key.accepts(value):
+                yield Problem(name, f"must be {key}, is {_short(value)}.", f"Write for example {key.example}.")
+        elif not any(other.startswith(f"{name}.") for other in known):
+            yield Problem(name, "is no key that this trainer knows.", _meant(name, prefix, known))
+        elif isinstance(value, Mapping):
+            yield from _faults(value, f"{name}.", known)
+        else:
+            yield Problem(name, f"must be a table, is {_short(value)}.", f"Write [{name}] and its keys below it.")
+
+
+def _meant(name: str, prefix: str, known: Mapping[str, Key]) -> str:
+    leaf = name.removeprefix(prefix)
+    tables = {key.rpartition(".")[0] for key in known} - {""}
+    by_leaf: dict[str, str] = {}
+    here: dict[str, str] = {}
+    for key in [*known, *sorted(tables)]:
+        by_leaf.setdefault(key.rpartition(".")[2], key)
+        if key.startswith(prefix) and "." not in key.removeprefix(prefix):
+            here[key.removeprefix(prefix)] = key
+    for names in (here, by_leaf):
+        near = nearest(leaf, names)
+        if near is not None:
+            key = names[near]
+            return f"Did you mean {f'[{key}]' if key in tables else key}?"
+    place = f"[{prefix[:-1]}]" if prefix else "the top"
+    return f"Remove it. Known in {place}: {', '.join(sorted(here))}."
+
+
+def _present(config: Mapping[str, Any], name: str) -> bool:
+    place: Any = config
+    for part in name.split("."):
+        if not isinstance(place, Mapping):
+            return True  # a value where a table belongs: said already
+        if part not in place:
+            return False
+        place = place[part]
+    return True
+
+
+def _short(value: Any) -> str:
+    """A value as an error shows it: as it was written, but never long."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return reprlib.repr(value)
