@@ -1,0 +1,110 @@
+"""A cluster on one machine: volumes are directories, jobs are processes. Needs nothing but Python."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from blocks.clusters.job import SecretRef
+from blocks.clusters.local.call import LocalStream, call_program, stream_program
+from blocks.clusters.local.environment import look_up
+from blocks.clusters.local.jobs import LocalJobs
+from blocks.clusters.local.sessions import LocalSessions
+from blocks.clusters.local.volumes import LocalVolumes
+from blocks.clusters.names import check_name
+from blocks.clusters.port import Capacity
+
+
+class LocalCluster:
+    """The local cluster as one owner sees it. All state is files under `root`, shared by any number of processes.
+
+    One machine only: locks and processes are not seen from another one, whatever file system `root` is on.
+
+    Args:
+        root: where everything is.
+        name: the cluster's name.
+        owner: whose volumes and jobs.
+        cpus: cores to give to jobs; all there are by default.
+        memory_bytes: memory to give to jobs; all there is by default.
+        gpus: GPU kind → count, in the order of the GPUs' indices. They are not looked for.
+        poll_seconds: how often to look while following a run.
+        project: the directory that jobs import `tasks` from; this one's by default.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        name: str = "local",
+        owner: str = "me",
+        cpus: int | None = None,
+        memory_bytes: int | None = None,
+        gpus: Mapping[str, int] | None = None,
+        poll_seconds: float = 1.0,
+        project: Path | None = None,
+    ) -> None:
+        self.name = name
+        self.owner = check_name("owner", owner)
+        self.poll_seconds = poll_seconds
+        self._root = Path(os.path.abspath(root.expanduser()))  # noqa: PTH100 - keeps links as they were named
+        self._project = project or Path(__file__).parents[3]
+        self._capacity = Capacity(
+            cpus=cpus or _cpus(),
+            memory_bytes=memory_bytes or psutil.virtual_memory().total,
+            gpus=dict(gpus or {}),
+        )
+        self.volumes = LocalVolumes(self._root, owner, name, self._used_by)
+        self.jobs = LocalJobs(self._root, owner, self.volumes, self._capacity, self._project)
+        self.sessions = LocalSessions(self._root, owner, self.volumes)
+
+    def call(
+        self,
+        volume: str | None,
+        program: str,
+        arguments: Mapping[str, Any],
+        *,
+        writable: bool = False,
+        env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, SecretRef] | None = None,
+        timeout_seconds: float = 600,
+    ) -> dict[str, Any]:
+        """As the port says. `writable` is not enforced: the volume is a directory of the same user."""
+        return call_program(
+            program,
+            arguments,
+            volume=None if volume is None else self.volumes.check_mountable(volume),
+            env=env or {},
+            secrets=look_up(secrets or {}, self._root),
+            project=self._project,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def stream(
+        self, volume: str, program: str, arguments: Mapping[str, Any], *, writable: bool = False
+    ) -> AbstractContextManager[LocalStream]:
+        """As the port says. `writable` is not enforced."""
+        directory = self.volumes.check_mountable(volume)
+        return stream_program(program, arguments, volume=directory, project=self._project)
+
+    def capacity(self) -> Capacity:
+        return self._capacity
+
+    def _used_by(self) -> Mapping[str, Sequence[str]]:
+        """Volume → the live jobs and people's sessions that mount it."""
+        users: dict[str, list[str]] = {}
+        for status in self.jobs.find({}):
+            for volume in {mount.volume for mount in status.mounts} if status.live else ():
+                users.setdefault(volume, []).append(f"job {status.name}")
+        for session in self.sessions.list():
+            if not session.internal:
+                users.setdefault(session.volume, []).append(f"session {session.id}")
+        return users
+
+
+def _cpus() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,119 @@
+"""Small files that processes share: whole JSON or none, locks that end with their holder, trees that can be removed.
+
+Free of everything outside the standard library, because the supervisor starts with it.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def write_json(path: Path, content: dict[str, Any], *, once: bool = False) -> bool:
+    """Write a JSON file that readers see whole or not at all, also after a crash of the machine.
+
+    Args:
+        path: where; its directory exists.
+        content: a JSON object.
+        once: leave a file that is there as it is.
+
+    Returns: whether this call wrote it.
+    """
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+    try:
+        with temporary.open("x", encoding="utf-8") as file:
+            json.dump(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        if not once:
+            temporary.replace(path)
+            return True
+        try:
+            path.hardlink_to(temporary)
+        except FileExistsError:
+            return False
+        return True
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The file's JSON object, or None where there is no such file."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - a third of the time of Path.read_bytes, for a thousand jobs
+            content: dict[str, Any] = json.loads(file.read())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return content
+
+
+def try_lock(path: Path, patience_seconds: float = 0) -> int | None:
+    """Take the lock for as long as the returned descriptor is open, in any process; None if it is held.
+
+    Args:
+        path: the lock file; its directory exists.
+        patience_seconds: how long to try. `is_locked` holds a lock for an instant, which a taker must sit out.
+
+    Raises:
+        FileNotFoundError: its directory is gone.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    until = time.monotonic() + patience_seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                os.close(descriptor)
+                return None
+            time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock for the block, waiting for it first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds the lock now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory and all that is in it, read-only directories (published trees) included.
+
+    Links are removed, never followed. Somebody else who removes the same tree at the same time is fine.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        path.chmod(0o700)
+        with os.scandir(path) as entries:
+            for entry in list(entries):
+                if entry.is_dir(follow_symlinks=False):
+                    remove_tree(Path(entry.path))
+                else:
+                    with contextlib.suppress(FileNotFoundError):
+                        Path(entry.path).unlink()
+        path.rmdir()
