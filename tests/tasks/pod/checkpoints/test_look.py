@@ -1,0 +1,78 @@
+"""The look at a volume's runs: one call, incremental, and who holds what."""
+
+from pathlib import Path
+
+import pytest
+
+from tasks.pod import holds
+from tasks.pod.checkpoints.look import look
+from tasks.pod.errors import BadInputError, NotThereError
+from tasks.pod.layout import Layout
+from tests.tasks.pod.checkpoints.writers import write_tiny
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    for run, steps in {"p": (10, 20), "q": (5,)}.items():
+        for step in steps:
+            write_tiny(tmp_path / "runs" / run / "checkpoints" / f"step_{step}", step)
+    return Layout(tmp_path)
+
+
+def test_all_runs_are_looked_at_in_one_call(layout: Layout) -> None:
+    asked = {"p": {"format": "tiny", "checkpoints": "checkpoints"}, "q": {"format": None, "checkpoints": "checkpoints"}}
+    reports = look(layout, {"runs": asked})["reports"]
+    assert reports["p"]["latest_complete"] == "checkpoints/step_20"
+    assert [c["path"] for c in reports["q"]["checkpoints"]] == ["checkpoints/step_5"]
+    assert look(layout, {})["reports"].keys() == {"p", "q"}
+    assert look(layout, {"runs": ["p"]})["reports"]["p"]["root"] == "runs/p"
+
+
+def test_a_run_without_a_directory_has_an_empty_report(layout: Layout) -> None:
+    assert look(layout, {"runs": ["new"]})["reports"]["new"]["checkpoints"] == []
+
+
+def test_one_step_by_its_path(layout: Layout) -> None:
+    report = look(layout, {"path": "/volume/runs/p/checkpoints/step_10"})["reports"]["p"]
+    assert report["latest_complete"] == "checkpoints/step_10"
+    assert len(report["checkpoints"]) == 1
+
+
+def test_a_directory_by_its_path(layout: Layout) -> None:
+    write_tiny(layout.root / "other" / "step_1", 1)
+    assert look(layout, {"path": "other"})["reports"]["other"]["latest_complete"] == "step_1"
+    assert look(layout, {"path": "runs/p/checkpoints"})["reports"]["p"]["latest_complete"] == "checkpoints/step_20"
+    with pytest.raises(BadInputError):
+        look(layout, {"path": "../x"})
+    with pytest.raises(NotThereError):
+        look(layout, {"path": "runs/p/checkpoints/step_11"})
+
+
+def test_what_a_deep_look_found_is_not_forgotten_by_the_next_cheap_one(layout: Layout) -> None:
+    model = layout.run("p") / "checkpoints/step_20/model.safetensors"
+    content = bytearray(model.read_bytes())
+    content[-1] ^= 1
+    model.write_bytes(content)
+    marker = model.parent / "complete.json"
+    marker.write_bytes(marker.read_bytes())
+    for deep, latest in ((False, "step_20"), (True, "step_10"), (False, "step_10")):
+        report = look(layout, {"runs": ["p"], "deep": deep})["reports"]["p"]
+        assert report["latest_complete"] == f"checkpoints/{latest}"
+
+
+def test_a_damaged_cache_is_only_a_hint_lost(layout: Layout) -> None:
+    first = look(layout, {"runs": ["p"]})
+    cache = layout.records("p") / "checkpoints.json"
+    assert look(layout, {"runs": ["p"]}) == first
+    for damaged in ("{", "[]", '{"checkpoints": 3}', '{"checkpoints": [1, {"checkpoint": {}}]}'):
+        cache.write_text(damaged)
+        assert look(layout, {"runs": ["p"]}) == first
+
+
+def test_who_holds_a_checkpoint_is_shown(layout: Layout) -> None:
+    chosen = look(layout, {"runs": ["p"]})["reports"]["p"]["checkpoints"][0]
+    source = {"source": "runs/p/checkpoints/step_10", "fingerprint": chosen["fingerprint"], "mode": "link"}
+    for fork in ("f", "g"):
+        holds.make(layout, {"fork": fork, **source})
+    shown = look(layout, {"runs": ["p"]})["reports"]["p"]["checkpoints"]
+    assert [c["held_by"] for c in shown] == [["f", "g"], []]
