@@ -123,6 +123,8 @@ def _faults(table: Mapping[str, Any], prefix: str, known: Mapping[str, Key]) -> 
 
 def _meant(name: str, prefix: str, known: Mapping[str, Key]) -> str:
     leaf = name.removeprefix(prefix)
+    if (unquoted := leaf.strip('"')) in known:
+        return f"Did you mean {unquoted}?"
     tables = {key.rpartition(".")[0] for key in known} - {""}
     by_leaf: dict[str, str] = {}
     here: dict[str, str] = {}

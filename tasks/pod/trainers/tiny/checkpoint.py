@@ -93,8 +93,10 @@ def load_step(directory: Path, parameters: Parameters, optimizer: AdamW) -> Prog
         raise NotThereError(f"There is no checkpoint at {directory}.", _OTHER)
     if not (directory / MARKER).is_file():
         raise NotThereError(f"The checkpoint {directory} is incomplete: it has no {MARKER}.", _OTHER)
-    files = read_json(directory / MARKER).get("files")
-    for name, told in files.items() if isinstance(files, dict) else ():
+    marker = read_json(directory / MARKER)
+    if marker.get("format") != "tiny":
+        raise PodError(f"The checkpoint {directory} is another trainer's.", "Continue it with that one.")
+    for name, told in marker["files"].items():
         content = (directory / name).read_bytes() if (directory / name).is_file() else b""
         if len(content) != told["size"] or hashlib.sha256(content).hexdigest() != told["sha256"]:
             raise ChangedError(f"{directory / name} is not what {MARKER} says.", _OTHER)

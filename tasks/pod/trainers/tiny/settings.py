@@ -90,6 +90,11 @@ class Settings:
             step_seconds=float(config.get("pace", {}).get("step_seconds", 0)),
         )
 
+    def saves_at(self, step: int) -> bool:
+        """Whether a checkpoint is saved after a step: at the last one and at each interval, if there is a [ckpt]."""
+        at_interval = self.interval is not None and step % self.interval == 0
+        return self.saves and (at_interval or step == self.max_steps)
+
 
 def step_of(directory: str) -> int | None:
     """The step that a directory's name says, as `…/step_<digits>`; None if it says none."""
