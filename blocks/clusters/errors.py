@@ -39,8 +39,8 @@ class InUseError(SlipwayError):
 
 
 class ProgramError(SlipwayError):
-    """A program beside the data refused or failed; `kind` is the name of its own error class."""
+    """A program beside the data refused (`kind` names its own error class) or failed (`kind` names this one)."""
 
-    def __init__(self, what: str, remedy: str, kind: str = "PodError") -> None:
+    def __init__(self, what: str, remedy: str, kind: str = "ProgramError") -> None:
         super().__init__(what, remedy)
         self.kind = kind

@@ -1,4 +1,4 @@
-"""One look at many runs: new metrics lines and what can be said of their checkpoints, without reading anything twice."""
+"""One look at many runs: new metrics lines, and what can be said of their checkpoints."""
 
 from typing import Any
 

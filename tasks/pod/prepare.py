@@ -58,7 +58,13 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _completed_before(step: int) -> dict[str, Any]:
     reason = f"step {step}, the last one, was saved completely by an earlier attempt"
-    return {"state": "completed", "cause": "completed", "reason": reason, "ended_at": now(), "exit_code": None}
+    return {
+        "state": "completed",
+        "cause": "completed",
+        "reason": reason,
+        "ended_at": now(),
+        "exit_code": None,
+    }
 
 
 def _check_order(layout: Layout, run: str, number: int) -> None:
@@ -80,9 +86,7 @@ def _check_inputs(layout: Layout, plan: dict[str, Any]) -> None:
             )
 
 
-def _choose(
-    layout: Layout, run: str, plan: dict[str, Any], own: Report, trust: set[str]
-) -> dict[str, Any]:
+def _choose(layout: Layout, run: str, plan: dict[str, Any], own: Report, trust: set[str]) -> dict[str, Any]:
     newest = max((c for c in own.checkpoints if _usable(c, trust)), key=_step, default=None)
     for checkpoint in own.checkpoints:
         doubtful = checkpoint.verdict is Verdict.UNKNOWN and checkpoint.path not in trust
@@ -100,13 +104,16 @@ def _choose(
         }
     if source := plan["resolved"].get("source"):
         holds.verify(layout, run, source["fingerprint"])
-        return {"kind": "hold", "path": source["hold"], "step": source["step"], "fingerprint": source["fingerprint"]}
+        return {
+            "kind": "hold",
+            "path": source["hold"],
+            "step": source["step"],
+            "fingerprint": source["fingerprint"],
+        }
     return {"kind": "base", "path": None, "step": 0, "fingerprint": None}
 
 
-def _clear(
-    layout: Layout, run: str, number: int, own: Report, *, fresh: bool, trust: set[str]
-) -> list[dict[str, str]]:
+def _clear(layout: Layout, run: str, number: int, own: Report, *, fresh: bool) -> list[dict[str, str]]:
     """Move torn steps (and, where nothing of an earlier attempt is continued, all it left) out of the trainer's way."""
     home = layout.run(run)
     if fresh:

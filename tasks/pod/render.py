@@ -31,7 +31,9 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     resume = records.read_record(attempts_of(layout, run) / f"{number}.json")["resume"]
     _, first = records.write_once(attempts_of(layout, run) / f"{number}.started.json", {"started_at": now()})
     if not first:
-        raise ChangedError(f"Attempt {number} of run {run!r} has started before.", "Run it again: a new attempt resumes.")
+        raise ChangedError(
+            f"Attempt {number} of run {run!r} has started before.", "Run it again: a new attempt resumes."
+        )
     if resume["kind"] == "hold":
         holds.verify(layout, run, resume["fingerprint"])
     scratch = Path(os.environ.get("SLIPWAY_SCRATCH", "/scratch"))

@@ -48,7 +48,12 @@ def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     if plan is None:
         return {"run": run, "plan": None, "attempts": [], "metrics": None}
     metrics = layout.run(run) / plan["trainer"]["metrics"]
-    return {"run": run, "plan": plan, "attempts": read_attempts(layout, run), "metrics": last_metrics(metrics)}
+    return {
+        "run": run,
+        "plan": plan,
+        "attempts": read_attempts(layout, run),
+        "metrics": last_metrics(metrics),
+    }
 
 
 def list_runs(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +74,7 @@ def read_plan(layout: Layout, run: str) -> dict[str, Any]:
 
 
 def read_attempts(layout: Layout, run: str) -> list[dict[str, Any]]:
-    """The attempts of a run in order, each with `started` (its init command ran) and `end` (null while there is none)."""
+    """The attempts of a run in order, each with `started` (its init command ran) and `end` (or null)."""
     folder = attempts_of(layout, run)
     numbers = sorted(int(m[1]) for p in _files(folder) if (m := _ATTEMPT.fullmatch(p.name)))
     return [

@@ -1,0 +1,44 @@
+"""A saved trainer: its kind, image and resources."""
+
+from prefect.blocks.core import Block
+from pydantic import Field
+
+from blocks.clusters.job import SecretRef
+from blocks.trainer_settings import Resources, TrainerSettings
+
+
+class Trainer(Block):
+    """What a team trains with."""
+
+    _block_type_name = "Slipway trainer"
+    _block_type_slug = "trainer"
+    _description = "The trainer, its image, and what a run of it gets."
+
+    kind: str = Field(
+        title="Kind",
+        description="Which trainer reads the config.",
+        json_schema_extra={"position": 0},
+    )
+    image: str | None = Field(
+        default=None, title="Image", description="Empty: Slipway's own.", json_schema_extra={"position": 1}
+    )
+    resources: Resources = Field(
+        default=Resources(), title="Resources", description="On each node.", json_schema_extra={"position": 2}
+    )
+    env: dict[str, str] = Field(
+        default_factory=dict,
+        title="Environment",
+        description="Variables for the trainer; never a secret.",
+        json_schema_extra={"position": 3},
+    )
+    secrets: dict[str, SecretRef] = Field(
+        default_factory=dict,
+        title="Secrets",
+        description="Variables whose values the cluster looks up when a job starts.",
+        json_schema_extra={"position": 4},
+    )
+
+    def settings(self) -> TrainerSettings:
+        return TrainerSettings(
+            kind=self.kind, image=self.image, resources=self.resources, env=self.env, secrets=self.secrets
+        )

@@ -1,0 +1,40 @@
+"""Which trainer a run uses, in which image, with what. Free of Prefect, and of what the trainer does."""
+
+from pydantic import Field
+
+from blocks.clusters.job import Frozen, SecretRef
+
+
+class Resources(Frozen):
+    """What a run's job gets on each node.
+
+    Args:
+        cpus: CPU cores.
+        memory_bytes: None for no limit.
+        gpus: GPUs.
+        gpu_kind: None for any kind.
+        deadline_seconds: time from its start after which an attempt is stopped; None for none.
+    """
+
+    cpus: float = Field(default=1, gt=0, title="CPU cores", json_schema_extra={"position": 0})
+    memory_bytes: int | None = Field(default=None, gt=0, title="Memory, bytes", json_schema_extra={"position": 1})
+    gpus: int = Field(default=0, ge=0, title="GPUs", json_schema_extra={"position": 2})
+    gpu_kind: str | None = Field(default=None, title="GPU kind", json_schema_extra={"position": 3})
+    deadline_seconds: int | None = Field(default=None, gt=0, title="Deadline, s", json_schema_extra={"position": 4})
+
+
+class TrainerSettings(Frozen):
+    """Which trainer, in which image, with what.
+
+    Args:
+        kind: a name from the table of trainers.
+        image: None for our own image.
+        env: for the trainer; never a secret.
+        secrets: environment variables that the cluster looks up.
+    """
+
+    kind: str
+    image: str | None = None
+    resources: Resources = Resources()
+    env: dict[str, str] = Field(default_factory=dict)
+    secrets: dict[str, SecretRef] = Field(default_factory=dict)

@@ -1,0 +1,194 @@
+"""Works out the plan of a run: every check that can be made without a job, each one line of the plan."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from blocks.clusters.errors import NotFoundError
+from blocks.clusters.names import check_name
+from blocks.clusters.port import Cluster
+from blocks.clusters.size import DEFAULT_SIZE, format_size, parse_size
+from blocks.clusters.volume import Volume, VolumeStatus
+from blocks.hub_access import HubAccess
+from tasks.errors import EXPECTED
+from tasks.plans.inputs import find_dataset, find_weights
+from tasks.plans.origin import find_source
+from tasks.plans.plan import Blocked, Item, Mark, Plan
+from tasks.pod.trainers.adapter import Needs
+from tasks.pod.trainers.table import adapter
+from tasks.runs.launch import read_run
+from tasks.runs.records import Dataset, PlanRecord, Resolved, Source, Weights
+from tasks.runs.request import RUN_ID_LONGEST, RunRequest, differences
+from tasks.stages.resolve import SnapshotToStage, resolve
+from tasks.stages.source import HubRef
+
+
+class Checks:
+    """The findings so far. One check that fails does not keep the others from being made."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+
+    def add(self, mark: Mark, subject: str, detail: str, remedy: str = "") -> None:
+        self.items.append(Item(subject=subject, mark=mark, detail=detail, remedy=remedy))
+
+    @contextmanager
+    def on(self, subject: str) -> Iterator[None]:
+        try:
+            yield
+        except Blocked as blocked:
+            self.items.append(blocked.item)
+        except EXPECTED as error:
+            self.items.append(Blocked.by(subject, error).item)
+
+
+def make_plan(cluster: Cluster, hub: HubAccess, request: RunRequest) -> Plan:
+    """Work out what a run would do and what stands in its way. Launches nothing, changes nothing."""
+    checks = Checks()
+    with checks.on(f"run {request.run}"):
+        check_name("run", request.run)
+        if len(request.run) > RUN_ID_LONGEST:
+            raise Blocked(f"run {request.run}", f"a run's name has {RUN_ID_LONGEST} characters at most.", "Shorten it.")
+    with checks.on(f"volume {request.volume}"):
+        check_name("volume", request.volume)
+    if checks.items:
+        return Plan(request=request, items=tuple(checks.items))
+    volume = _volume(cluster, request, checks)
+    if volume is not None and (record := _on_record(cluster, request, checks)):
+        snapshot = None
+        with checks.on("weights"):
+            snapshot = _snapshot_on_record(cluster, hub, record)
+        items = tuple(checks.items)
+        return Plan(request=request, items=items, snapshot=snapshot, resolved=record.resolved, record=record)
+    return _fresh(cluster, hub, request, volume, checks)
+
+
+def _fresh(cluster: Cluster, hub: HubAccess, request: RunRequest, volume: Volume | None, checks: Checks) -> Plan:
+    needs = _config(request, checks)
+    where = volume.name if volume else None
+    weights: Weights | None = None
+    snapshot: SnapshotToStage | None = None
+    dataset: Dataset | None = None
+    source: Source | None = None
+    _capacity(cluster, request, checks)
+    if needs is not None:
+        parent = _parent(cluster, where, request)
+        theirs = adapter(parent.trainer.kind).needs(parent.config) if parent else None
+        with checks.on("weights"):
+            same = parent.resolved.weights if parent and theirs and theirs.model == needs.model else None
+            weights, snapshot = find_weights(cluster, hub, where, needs.model, same, checks.add)
+        with checks.on("dataset"):
+            read = parent.resolved.dataset if parent and theirs and theirs.dataset == needs.dataset else None
+            dataset = find_dataset(cluster, hub, where, needs.dataset, request.dataset, read, checks.add)
+        with checks.on("checkpoint"):
+            source = find_source(cluster, where, request, needs, checks.add)
+    with checks.on(f"volume {request.volume}"):
+        _room(cluster, request, volume, snapshot, checks.add)
+    blocked = any(i.mark is Mark.BLOCKED for i in checks.items)
+    resolved = None
+    if not blocked and weights is not None:
+        resolved = Resolved(weights=weights, dataset=dataset, source=source)
+    return Plan(request=request, items=tuple(checks.items), snapshot=snapshot, resolved=resolved)
+
+
+def _volume(cluster: Cluster, request: RunRequest, checks: Checks) -> Volume | None:
+    subject = f"volume {request.volume}"
+    try:
+        volume = cluster.volumes.get(request.volume)
+    except NotFoundError:
+        size = format_size(request.volume_size or parse_size(DEFAULT_SIZE))
+        checks.add(Mark.TO_DO, subject, f"is created with {size}")
+        return None
+    if volume.status in (VolumeStatus.DELETING, VolumeStatus.FAILED):
+        checks.add(Mark.BLOCKED, subject, f"is {volume.status}: {volume.reason}.", "Name another volume.")
+    elif request.volume_size not in (None, volume.size):
+        detail = f"has {format_size(volume.size)}; the size asked for is not applied to a volume that exists"
+        checks.add(Mark.WARNING, subject, detail, f"Use `slipway volumes grow {volume.name}`.")
+    else:
+        checks.add(Mark.READY, subject, f"{format_size(volume.size)}, {volume.status}")
+    return volume
+
+
+def _on_record(cluster: Cluster, request: RunRequest, checks: Checks) -> PlanRecord | None:
+    shown = cluster.call(request.volume, "runs.show", {"run": request.run})
+    if shown["plan"] is None:
+        return None
+    record = read_run(cluster, request.volume, request.run).plan
+    if record.request_hash == request.request_hash():
+        checks.add(Mark.READY, f"run {request.run}", f"was planned on {record.created_at:%Y-%m-%d %H:%M} UTC")
+        return record
+    changed = "; ".join(differences(record.request.asked(), request.asked()))
+    checks.add(
+        Mark.BLOCKED,
+        f"run {request.run}",
+        f"exists and was asked for otherwise ({changed}).",
+        "Choose another name.",
+    )
+    return record
+
+
+def _parent(cluster: Cluster, volume: str | None, request: RunRequest) -> PlanRecord | None:
+    if volume is None or request.fork_of is None:
+        return None
+    shown = cluster.call(volume, "runs.show", {"run": request.fork_of.run})
+    return PlanRecord.model_validate(shown["plan"]) if shown["plan"] else None
+
+
+def _snapshot_on_record(cluster: Cluster, hub: HubAccess, record: PlanRecord) -> SnapshotToStage | None:
+    weights = record.resolved.weights
+    if weights.repo is None or weights.commit is None:
+        return None
+    ref = HubRef(repo_type="model", repo=weights.repo, revision=weights.commit)
+    return resolve(cluster, hub, record.volume, ref)
+
+
+def _config(request: RunRequest, checks: Checks) -> Needs | None:
+    trainer = adapter(request.trainer.kind)
+    problems = trainer.problems(request.config)
+    for problem in problems:
+        checks.add(Mark.BLOCKED, f"config {problem.key}", problem.reason, problem.remedy)
+    if problems:
+        return None
+    needs = trainer.needs(request.config)
+    steps = f"{needs.max_steps} steps" if needs.max_steps else "no last step"
+    checks.add(Mark.READY, f"trainer {trainer.kind}", steps)
+    if needs.checkpoint_every == 0:
+        detail = "saves no checkpoints: it can neither be resumed nor forked"
+        checks.add(Mark.WARNING, f"trainer {trainer.kind}", detail, "Add a [ckpt] table.")
+    return needs
+
+
+def _capacity(cluster: Cluster, request: RunRequest, checks: Checks) -> None:
+    asked, there = request.trainer.resources, cluster.capacity()
+    kinds = ", ".join(f"{n} {kind}" for kind, n in there.gpus.items()) or "none"
+    count = there.gpus.get(asked.gpu_kind, 0) if asked.gpu_kind else max(there.gpus.values(), default=0)
+    if asked.gpus > count:
+        what = f"{asked.gpus} {asked.gpu_kind or 'GPUs of one kind'}"
+        detail = f"the run asks for {what}, cluster {cluster.name} has {kinds}."
+        checks.add(Mark.BLOCKED, "GPUs", detail, "Ask for what is there, or name another cluster.")
+    elif asked.gpus:
+        checks.add(Mark.READY, "GPUs", f"{asked.gpus} of {kinds}")
+    if asked.cpus > there.cpus or (asked.memory_bytes or 0) > there.memory_bytes:
+        detail = f"the run asks for more than the {there.cpus:g} CPUs and {format_size(there.memory_bytes)} there are."
+        checks.add(Mark.BLOCKED, "CPUs and memory", detail, "Ask for less.")
+
+
+def _room(
+    cluster: Cluster,
+    request: RunRequest,
+    volume: Volume | None,
+    snapshot: SnapshotToStage | None,
+    add: Callable[..., None],
+) -> None:
+    needed = snapshot.bytes if snapshot and not snapshot.staged else 0
+    if volume is None:
+        free, of = request.volume_size or parse_size(DEFAULT_SIZE), "the new volume has"
+    else:
+        usage = cluster.call(volume.name, "volume.usage", {})
+        left = max(0, (volume.actual_size or volume.size) - usage["used_bytes"])
+        free = min(left, usage["disk_free_bytes"])
+        of = "are free on the volume" if left <= usage["disk_free_bytes"] else "are free on the disk under it"
+    if needed > free:
+        detail = f"{format_size(needed)} are to be staged and {format_size(free)} {of}."
+        raise Blocked(f"volume {request.volume}", detail, "Grow it, or remove what is not needed.")
+    if needed:
+        add(Mark.READY, "room", f"{format_size(needed)} to stage, {format_size(free)} free")

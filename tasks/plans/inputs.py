@@ -1,0 +1,124 @@
+"""Finds a run's weights and dataset: on the volume, or on a Hub at the commit that its revision means now."""
+
+from collections.abc import Callable
+
+from blocks.clusters.port import Cluster
+from blocks.clusters.size import format_size
+from blocks.hub_access import HubAccess
+from tasks.plans.plan import Blocked, Mark
+from tasks.pod.layout import volume_relative
+from tasks.runs.records import Dataset, Weights
+from tasks.stages.resolve import SnapshotToStage, resolve
+from tasks.stages.source import DatasetRequest, hub_dataset, hub_model
+from tasks.stages.staged import dataset_of
+
+Add = Callable[..., None]
+
+
+def find_weights(
+    cluster: Cluster, hub: HubAccess, volume: str | None, model: str, parent: Weights | None, add: Add
+) -> tuple[Weights, SnapshotToStage | None]:
+    """Where a run reads its base weights, and what has to be staged for that.
+
+    Args:
+        volume: None while it does not exist.
+        model: the config's: `/volume/…`, or a Hub id with an optional `@revision`.
+        parent: of the run that is forked, if its config names the same model: its commit is taken, whatever the
+            revision means by now.
+
+    Raises:
+        Blocked, ProgramError: no weights there, no access, no such revision.
+    """
+    if model.startswith("/volume"):
+        return _on_volume(cluster, volume, model, add), None
+    ref = hub_model(model)
+    if parent is not None and parent.commit is not None:
+        ref = ref.model_copy(update={"revision": parent.commit})
+    snapshot = resolve(cluster, hub, volume, ref)
+    subject = f"model {snapshot.ref.repo}"
+    pinned = f"{snapshot.ref.revision} is commit {snapshot.commit[:12]}"
+    if snapshot.ref.pinned:
+        pinned = f"commit {snapshot.commit[:12]}"
+    if snapshot.staged:
+        add(Mark.READY, subject, f"{pinned}, staged: {format_size(snapshot.bytes)}")
+    else:
+        add(
+            Mark.TO_DO,
+            subject,
+            f"{pinned}, to be staged: {snapshot.files} files, {format_size(snapshot.bytes)}",
+        )
+    return Weights(path=snapshot.path, repo=snapshot.ref.repo, commit=snapshot.commit), snapshot
+
+
+def _on_volume(cluster: Cluster, volume: str | None, model: str, add: Add) -> Weights:
+    path = volume_relative(model)
+    if volume is None:
+        raise Blocked("weights", f"{model} is on a volume that does not exist yet.", "Put the weights there first.")
+    found = cluster.call(volume, "weights.inspect", {"path": path})
+    if not found["ok"]:
+        raise Blocked("weights", f"{model}: {found['why']}", found.get("remedy", ""))
+    add(Mark.READY, "weights", f"{model}: {found['why']}")
+    return Weights(path=path)
+
+
+def find_dataset(
+    cluster: Cluster,
+    hub: HubAccess,
+    volume: str | None,
+    name: str | None,
+    asked: DatasetRequest | None,
+    parent: Dataset | None,
+    add: Add,
+) -> Dataset | None:
+    """The dataset version that a run reads; a version that is staged first may still be open (None).
+
+    Args:
+        name: the config's: `/volume/…` or `datasets/<name>[/<version>]`; None where the trainer makes its own.
+        asked: a dataset to stage first.
+        parent: of the run that is forked, if its config names the same dataset: its version is taken.
+
+    Raises:
+        Blocked, ProgramError: it is not on the volume and nothing says where it comes from.
+    """
+    if name is None:
+        return None
+    path = volume_relative(name)
+    pieces = path.split("/")
+    if pieces[0] != "datasets" or len(pieces) not in (2, 3):
+        return _directory(cluster, volume, path, add)
+    wanted = pieces[2] if len(pieces) == 3 else parent.version if parent else None
+    if asked is not None and asked.name == pieces[1] and wanted in (None, asked.version):
+        return _to_stage(cluster, hub, volume, asked, add)
+    if volume is None:
+        raise Blocked("dataset", f"{path} is on a volume that does not exist yet.", "Say what to stage it from.")
+    state = cluster.call(volume, "datasets.state", {"name": pieces[1], "version": wanted})
+    if not state["staged"]:
+        raise Blocked(
+            "dataset",
+            f"{path} is not on volume {volume}.",
+            f"Stage it: `slipway stage dataset {pieces[1]} …`.",
+        )
+    add(Mark.READY, "dataset", f"{state['path']}: {format_size(state['bytes'])}")
+    return dataset_of(pieces[1], state)
+
+
+def _to_stage(cluster: Cluster, hub: HubAccess, volume: str | None, asked: DatasetRequest, add: Add) -> Dataset | None:
+    if ref := hub_dataset(asked.source):
+        resolve(cluster, hub, volume, ref)  # for its refusals
+    if volume and asked.version:
+        state = cluster.call(volume, "datasets.state", {"name": asked.name, "version": asked.version})
+        if state["staged"]:
+            add(Mark.READY, "dataset", f"{state['path']}, staged: {format_size(state['bytes'])}")
+            return dataset_of(asked.name, state)
+    add(Mark.TO_DO, "dataset", f"datasets/{asked.name} is staged from {asked.source}")
+    return None
+
+
+def _directory(cluster: Cluster, volume: str | None, path: str, add: Add) -> Dataset:
+    if volume is None:
+        raise Blocked("dataset", f"/volume/{path} is on a volume that does not exist yet.", "Put it there first.")
+    listed = cluster.call(volume, "transfer.ls", {"path": path, "recursive": False})
+    if not listed["entries"]:
+        raise Blocked("dataset", f"/volume/{path} is empty.", "Put the dataset there, or stage it.")
+    add(Mark.READY, "dataset", f"/volume/{path}, as it is there")
+    return Dataset(path=path)

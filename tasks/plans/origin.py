@@ -1,0 +1,109 @@
+"""Finds the checkpoint that a fork continues from, and refuses every one that is not proven."""
+
+import re
+from typing import Any
+
+from blocks.clusters.port import Cluster
+from blocks.clusters.size import format_size
+from tasks.plans.inputs import Add
+from tasks.plans.plan import Blocked, Mark
+from tasks.pod.layout import volume_relative
+from tasks.pod.trainers.adapter import Needs
+from tasks.runs.launch import checkpoints, read_run
+from tasks.runs.records import Source
+from tasks.runs.request import ForkOf, RunRequest
+
+_RUN_PATH = re.compile(r"runs/(?P<run>[^/]+)/(?P<path>.+)")
+
+
+def find_source(cluster: Cluster, volume: str | None, request: RunRequest, needs: Needs, add: Add) -> Source | None:
+    """The proven checkpoint that a run continues from; None for a run from base weights.
+
+    Raises:
+        Blocked: no such step, one that is not complete (with the newest that is), or nothing left to train after it.
+    """
+    fork, path = request.fork_of, needs.resume
+    parent: str | None
+    if fork is None and path is None:
+        return None
+    if fork is not None and path is not None:
+        raise Blocked("config resume.dir", "is set, and a fork was asked for too.", "Say one of the two.")
+    if volume is None:
+        raise Blocked("checkpoint", "is on a volume that does not exist yet.", "Name the volume that has it.")
+    if fork is not None:
+        found, parent, prefix = _of_run(cluster, volume, fork), fork.run, f"runs/{fork.run}/"
+    else:
+        assert path is not None
+        match = _RUN_PATH.fullmatch(volume_relative(path))
+        parent, prefix = (match["run"] if match else None), ""
+        found = _at_path(cluster, volume, volume_relative(path))
+    _check_steps(found["step"], needs)
+    held = "as a copy" if fork and fork.hold == "copy" else "by links"
+    what = f"step {found['step']} of {parent or found['path']}, {found['format']}, {format_size(found['bytes'])}"
+    add(Mark.READY, "checkpoint", f"{what}, held {held}")
+    return Source(
+        run=parent,
+        path=prefix + found["path"],
+        step=found["step"],
+        fingerprint=found["fingerprint"],
+        hold=f"holds/{request.run}/{found['path'].rsplit('/', 1)[-1]}",
+        mode=fork.hold if fork else "link",
+    )
+
+
+def choose(found: list[dict[str, Any]], run: str, step: int | str) -> dict[str, Any]:
+    """The checkpoint that "latest" or a step means.
+
+    Args:
+        found: a report's checkpoints, oldest step first.
+
+    Raises:
+        Blocked: there is none, or it is not complete.
+    """
+    good = [c for c in found if c["verdict"] == "complete" and c["resumable"] and c["step"] is not None]
+    newest = f"The newest complete one is step {good[-1]['step']}." if good else "No step of it is complete."
+    if step == "latest":
+        if not good:
+            seen = "; ".join(f"{c['path']}: {c['why']}" for c in found) or "it has saved none"
+            raise Blocked("checkpoint", f"run {run} has no complete checkpoint ({seen}).", "Let it save one first.")
+        newer = [c for c in found if c["verdict"] == "unknown" and (c["step"] or 0) > good[-1]["step"]]
+        if newer:
+            detail = f"run {run} has a newer step that can not be proven: {newer[-1]['path']} ({newer[-1]['why']})."
+            raise Blocked("checkpoint", detail, f"Say which to take: step {good[-1]['step']} is complete.")
+        return good[-1]
+    named = [c for c in found if c["step"] == step]
+    if not named:
+        raise Blocked("checkpoint", f"run {run} has no step {step}.", newest)
+    if named[-1]["verdict"] != "complete":
+        raise Blocked("checkpoint", f"step {step} of run {run} is {named[-1]['verdict']}: {named[-1]['why']}.", newest)
+    if not named[-1]["resumable"]:
+        raise Blocked("checkpoint", f"step {step} of run {run} holds weights only.", newest)
+    return named[-1]
+
+
+def _of_run(cluster: Cluster, volume: str, fork: ForkOf) -> dict[str, Any]:
+    return choose(checkpoints(cluster, read_run(cluster, volume, fork.run).plan), fork.run, fork.step)
+
+
+def _at_path(cluster: Cluster, volume: str, path: str) -> dict[str, Any]:
+    (report,) = cluster.call(volume, "checkpoints.look", {"path": path})["reports"].values()
+    steps = [c for c in report["checkpoints"] if path.endswith(c["path"])]
+    if not steps:
+        raise Blocked("config resume.dir", f"/volume/{path} is no checkpoint.", "Name a step directory.")
+    found: dict[str, Any] = steps[0]
+    if found["verdict"] != "complete":
+        raise Blocked(
+            "config resume.dir", f"/volume/{path} is {found['verdict']}: {found['why']}.", "Name another step."
+        )
+    if not found["resumable"] or found["step"] is None:
+        raise Blocked("config resume.dir", f"/volume/{path} holds weights only.", "Name them as [model].name.")
+    return {**found, "path": path}
+
+
+def _check_steps(step: int, needs: Needs) -> None:
+    if needs.max_steps is not None and needs.max_steps <= step:
+        raise Blocked(
+            "config max_steps",
+            f"is {needs.max_steps}, and the checkpoint is at step {step}: there is nothing left to train.",
+            f"max_steps counts from the start of the original training; set it above {step}.",
+        )

@@ -1,0 +1,79 @@
+"""A plan: what a run would do, what it needs and what stands in the way, before anything is launched."""
+
+from enum import StrEnum
+
+from blocks.clusters.errors import SlipwayError
+from blocks.clusters.job import Frozen
+from tasks.pod.errors import PodError
+from tasks.runs.records import PlanRecord, Resolved
+from tasks.runs.request import RunRequest
+from tasks.stages.resolve import SnapshotToStage
+
+
+class Mark(StrEnum):
+    READY = "ready"
+    TO_DO = "to do"
+    WARNING = "warning"
+    BLOCKED = "blocked"
+
+
+class Item(Frozen):
+    """One line of a plan.
+
+    Args:
+        subject: what it is about: "volume research", "config optim.lr".
+        detail: what is so, or what will be done.
+        remedy: for a warning or a block, what to do.
+    """
+
+    subject: str
+    mark: Mark
+    detail: str
+    remedy: str = ""
+
+
+class Plan(Frozen):
+    """What was found when a run was planned.
+
+    Args:
+        record: the plan on record, for a run that was asked for before.
+        snapshot: the model to be staged; None for weights that are on the volume.
+        resolved: None where something is blocked; the dataset's version may still be open (see `dataset_open`).
+    """
+
+    request: RunRequest
+    items: tuple[Item, ...]
+    snapshot: SnapshotToStage | None = None
+    resolved: Resolved | None = None
+    record: PlanRecord | None = None
+
+    @property
+    def blocked(self) -> tuple[Item, ...]:
+        return tuple(i for i in self.items if i.mark is Mark.BLOCKED)
+
+    def markdown(self) -> str:
+        """The plan as a table for the Prefect UI."""
+        rows = [f"| {i.mark} | {i.subject} | {i.detail}{f' **{i.remedy}**' if i.remedy else ''} |" for i in self.items]
+        head = f"### Plan of run `{self.request.run}`\n\n| | what | details |\n|---|---|---|\n"
+        return head + "\n".join(row.replace("\n", " ") for row in rows)
+
+
+class PlanError(SlipwayError):
+    """Something stands in the way of a run; nothing was launched."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        lines = "; ".join(f"{i.subject}: {i.detail} {i.remedy}".strip() for i in plan.blocked)
+        super().__init__(f"Run {plan.request.run!r} can not start. {lines}", "Nothing was launched.")
+
+
+class Blocked(Exception):  # noqa: N818 - no error: a finding, collected into the plan
+    """Raised by a check for what makes further checks pointless."""
+
+    def __init__(self, subject: str, detail: str, remedy: str = "") -> None:
+        super().__init__(subject, detail, remedy)
+        self.item = Item(subject=subject, mark=Mark.BLOCKED, detail=detail, remedy=remedy)
+
+    @classmethod
+    def by(cls, subject: str, error: SlipwayError | PodError) -> "Blocked":
+        return cls(subject, error.what, error.remedy)

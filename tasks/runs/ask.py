@@ -1,0 +1,89 @@
+"""Turns what people type into a request: config text, `key=value` changes, a parent and a step. Pure but for the
+parent's record."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from blocks.clusters.errors import UsageError
+from blocks.clusters.port import Cluster
+from blocks.clusters.size import parse_size
+from blocks.trainer_settings import TrainerSettings
+from tasks.pod.trainers.table import adapter
+from tasks.pod.trainers.toml_config import set_keys
+from tasks.runs.launch import read_run
+from tasks.runs.request import ForkOf, RunRequest
+from tasks.stages.source import DatasetRequest
+
+
+def ask_run(
+    run: str,
+    config: str,
+    trainer: TrainerSettings,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    volume: str | None = None,
+    volume_size: str | None = None,
+    dataset: DatasetRequest | None = None,
+    trust: tuple[str, ...] = (),
+) -> RunRequest:
+    """The request for a run from a config.
+
+    Args:
+        config: text in the trainer's own format; `volume` and `volume_size` at its top are ours.
+        changes: values by dotted key, applied to the config.
+        volume, volume_size: beat the config's.
+
+    Raises:
+        BadInputError: the config is malformed.
+        UsageError: no volume is named, or the size is none.
+    """
+    asked = set_keys(adapter(trainer.kind).parse(config), changes or {})
+    volume = volume or _text(asked, "volume")
+    size = volume_size or _text(asked, "volume_size")
+    if volume is None:
+        raise UsageError("The run names no volume.", 'Say --volume, or put volume = "…" at the top of the config.')
+    return RunRequest(
+        run=run,
+        volume=volume,
+        volume_size=parse_size(size) if size else None,
+        trainer=trainer,
+        config={k: v for k, v in asked.items() if k not in ("volume", "volume_size")},
+        dataset=dataset,
+        trust=trust,
+    )
+
+
+def ask_fork(
+    cluster: Cluster,
+    volume: str,
+    parent: str,
+    run: str,
+    *,
+    step: int | Literal["latest"] = "latest",
+    changes: Mapping[str, Any] | None = None,
+    hold: Literal["link", "copy"] = "link",
+    trust: tuple[str, ...] = (),
+) -> RunRequest:
+    """The request for a run that continues from a completed step of `parent`, with its config and some changes.
+
+    Raises:
+        NotFoundError: no such volume or parent.
+        BadInputError: a change names a key that can not be.
+    """
+    theirs = read_run(cluster, volume, parent).plan
+    config = {k: v for k, v in theirs.config.items() if k != "resume"}
+    return RunRequest(
+        run=run,
+        volume=volume,
+        trainer=theirs.request.trainer,
+        config=set_keys(config, changes or {}),
+        fork_of=ForkOf(run=parent, step=step, hold=hold),
+        trust=trust,
+    )
+
+
+def _text(config: Mapping[str, Any], key: str) -> str | None:
+    value = config.get(key)
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"{key} at the top of the config is {value!r}.", f'Write text: {key} = "…".')
+    return value

@@ -1,0 +1,113 @@
+"""Follows runs to their end: one look a tick for all of a volume's, whatever happens to logs and watches."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+from blocks.clusters.errors import ProgramError
+from blocks.clusters.job import JobState, JobStatus
+from blocks.clusters.port import Cluster
+from tasks.runs.decision import gone
+from tasks.runs.launch import Launch, write_end
+from tasks.runs.records import End
+
+
+@dataclass
+class Progress:
+    """What is known of a run while it is followed.
+
+    Args:
+        curve: metrics by step; a step that was trained again counts once.
+        checkpoints: as `tasks.pod.checkpoints` reports them, oldest step first.
+        fresh: paths of those that were not complete at the last look and are now.
+        end: once the attempt is over.
+    """
+
+    launch: Launch
+    job: JobStatus | None = None
+    curve: dict[int, dict[str, Any]] = field(default_factory=dict)
+    checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
+    end: End | None = None
+    _offset: int = 0
+    _complete: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def step(self) -> int:
+        return max(self.curve, default=self.launch.attempt.resume.step)
+
+    def take(self, seen: dict[str, Any]) -> None:
+        self.curve |= {row["step"]: row for row in seen["metrics"]}
+        self._offset = seen["offset"]
+        self.checkpoints = seen["checkpoints"]
+        complete = {(c["path"], c["fingerprint"]) for c in self.checkpoints if c["verdict"] == "complete"}
+        self.fresh = sorted(path for path, _ in complete - self._complete)
+        self._complete |= complete
+
+
+def follow(
+    cluster: Cluster,
+    launches: Sequence[Launch],
+    notice: Callable[[Progress], None],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Progress]:
+    """Follow attempts of one volume until each is over, and write down how each ended.
+
+    Args:
+        notice: called for every run after every look.
+        sleep: waits between looks, in seconds.
+
+    Returns:
+        The last of each, in the order given.
+    """
+    runs = [Progress(launch, end=launch.attempt.end) for launch in launches]
+    while True:
+        live = [p for p in runs if p.end is None]
+        statuses = cluster.jobs.status([p.launch.job for p in live])
+        _look(cluster, live or runs)  # after the statuses: what an ended job wrote is seen
+        for progress in live:
+            progress.job = statuses.get(progress.launch.job)
+            progress.end = _end(cluster, progress)
+        for progress in live or runs:
+            notice(progress)
+        if all(p.end is not None for p in runs):
+            return runs
+        sleep(cluster.poll_seconds)
+
+
+def _look(cluster: Cluster, runs: Sequence[Progress]) -> None:
+    asked = {
+        p.launch.plan.run: {
+            "offset": p._offset,
+            "metrics": p.launch.plan.trainer.metrics,
+            "format": p.launch.plan.trainer.checkpoint_format,
+            "checkpoints": p.launch.plan.trainer.checkpoints,
+        }
+        for p in runs
+    }
+    for attempt in Retrying(
+        stop=stop_after_attempt(6),
+        wait=wait_exponential(max=60),
+        retry=retry_if_exception(lambda e: isinstance(e, ProgramError) and e.kind == ProgramError.__name__),
+        reraise=True,
+    ):
+        with attempt:
+            seen = cluster.call(runs[0].launch.plan.volume, "runs.observe", {"runs": asked})["runs"]
+    for progress in runs:
+        progress.take(seen[progress.launch.plan.run])
+
+
+def _end(cluster: Cluster, progress: Progress) -> End | None:
+    plan, job = progress.launch.plan, progress.job
+    if job is not None and job.live:
+        return None
+    if job is not None and job.state is not JobState.LOST:
+        end = End.of(job)
+    else:
+        last = {c["step"] for c in progress.checkpoints if c["verdict"] == "complete"}
+        end = gone(plan.max_steps is not None and plan.max_steps in last)
+    return write_end(cluster, plan, progress.launch.attempt.attempt, end)

@@ -1,0 +1,65 @@
+"""The job of an attempt: the trainer's command, the platform's mounts, and an environment that never asks the Hub."""
+
+import json
+
+from blocks.clusters.job import Job, Mount
+from blocks.clusters.names import fit_name
+from tasks.pod.trainers.table import adapter
+from tasks.runs.records import PlanRecord
+from tasks.runs.request import hash_request
+
+RUN_LABEL = "slipway.dev/run"
+VOLUME_LABEL = "slipway.dev/volume"
+ATTEMPT_LABEL = "slipway.dev/attempt"
+_LONGEST = 52  # Kubernetes appends to a job's name to name its pods
+
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_CACHE": "/volume/hub",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+}
+"""What a reader of staged snapshots needs."""
+
+CACHES = {
+    "HF_HOME": "/scratch/huggingface",
+    "HF_DATASETS_CACHE": "/scratch/huggingface/datasets",
+    "XDG_CACHE_HOME": "/scratch/cache",
+    "TRITON_CACHE_DIR": "/scratch/cache/triton",
+    "TORCHINDUCTOR_CACHE_DIR": "/scratch/cache/inductor",
+    "PIP_CACHE_DIR": "/scratch/cache/pip",
+}
+"""Caches that libraries like to write; the volume is read-only to a trainer."""
+
+
+def job_name(volume: str, run: str, attempt: int) -> str:
+    return fit_name(volume, run, f"a{attempt}", longest=_LONGEST)
+
+
+def job_of(plan: PlanRecord, attempt: int) -> Job:
+    """The job of attempt `attempt`: the same job whoever builds it, whenever."""
+    trainer, settings = adapter(plan.trainer.kind), plan.request.trainer
+    own = f"runs/{plan.run}"
+    return Job(
+        name=job_name(plan.volume, plan.run, attempt),
+        request_hash=hash_request(
+            {"volume": plan.volume, "run": plan.run, "attempt": attempt, "asked": plan.request_hash}
+        ),
+        image=settings.image,
+        init_command=(
+            *("python", "-m", "tasks.pod.program", "runs.render"),
+            json.dumps({"run": plan.run, "attempt": attempt}),
+        ),
+        command=tuple(trainer.command(f"/scratch/{trainer.config_name}", gpus=settings.resources.gpus, nodes=1)),
+        env={**OFFLINE, **CACHES, **settings.env},
+        secrets=settings.secrets,
+        mounts=(
+            Mount(volume=plan.volume),
+            Mount(volume=plan.volume, sub_path=own, mount_path=f"/volume/{own}", read_only=False),
+        ),
+        cpus=settings.resources.cpus,
+        memory_bytes=settings.resources.memory_bytes,
+        gpus=settings.resources.gpus,
+        gpu_kind=settings.resources.gpu_kind,
+        deadline_seconds=settings.resources.deadline_seconds,
+        labels={VOLUME_LABEL: plan.volume, RUN_LABEL: plan.run, ATTEMPT_LABEL: str(attempt)},
+    )

@@ -1,0 +1,154 @@
+"""Brings a run to a live job or to its end, however often and by whomever it is asked for: never twice, never lost."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from blocks.clusters.errors import NotFoundError
+from blocks.clusters.job import JobStatus
+from blocks.clusters.port import Cluster
+from tasks.pod.checkpoints.verdict import Verdict
+from tasks.runs.decision import Decision, decide
+from tasks.runs.job import job_name, job_of
+from tasks.runs.records import Attempt, End, PlanRecord, RunRecord
+
+
+@dataclass(frozen=True)
+class Launch:
+    """An attempt that is live, or the last one of a run that is over.
+
+    Args:
+        adopted: its job was there before.
+    """
+
+    plan: PlanRecord
+    attempt: Attempt
+    adopted: bool
+
+    @property
+    def job(self) -> str:
+        return job_name(self.plan.volume, self.plan.run, self.attempt.attempt)
+
+
+def launch(cluster: Cluster, plan: PlanRecord, *, automatic: bool = False) -> Launch:
+    """Start the next attempt of a run, adopt the live one, or return the last one if the run is over.
+
+    Args:
+        plan: the plan on record, not one just made.
+        automatic: a retry by Prefect: failures of the program itself are not tried again.
+
+    Raises:
+        ProgramError: prepare refused (a changed source, a doubtful newer checkpoint); nothing was launched.
+    """
+    for _ in range(8):  # each turn writes one record or submits one job; two flows may take turns
+        record = read_run(cluster, plan.volume, plan.run)
+        job = job_of_last(cluster, record)
+        decision = decide(
+            record,
+            job,
+            complete_at_end=_gone(record, job) and complete_at_end(cluster, record),
+            automatic=automatic,
+        )
+        done = _act(cluster, record, decision)
+        if done is not None:
+            return done
+    raise RuntimeError(f"run {plan.run} does not settle")  # pragma: no cover
+
+
+def _act(cluster: Cluster, record: RunRecord, decision: Decision) -> Launch | None:
+    plan, last = record.plan, record.last
+    match decision.do:
+        case "start":
+            prepare(cluster, plan, decision.attempt)
+        case "end":
+            assert decision.end is not None
+            write_end(cluster, plan, decision.attempt, decision.end)
+        case "submit":
+            assert last is not None
+            cluster.jobs.submit(job_of(plan, decision.attempt))
+            return Launch(plan, last, adopted=False)
+        case "adopt" | "leave":
+            assert last is not None
+            return Launch(plan, last, adopted=True)
+    return None
+
+
+def stop(cluster: Cluster, volume: str, run: str, *, reason: str) -> End | None:
+    """Stop the live attempt of a run and write down how it ended; None if nothing of it is live.
+
+    Args:
+        reason: why, for the record: "cancelled in Prefect", "stopped by hand".
+
+    Raises:
+        NotFoundError: no such run.
+    """
+    record = read_run(cluster, volume, run)
+    last, job = record.last, job_of_last(cluster, record)
+    if last is None or last.end is not None or job is None:
+        return None
+    if not job.live:
+        return write_end(cluster, record.plan, last.attempt, End.of(job))
+    end = End.of(cluster.jobs.stop(job.name))
+    if end.state == "stopped":
+        end = end.model_copy(update={"reason": reason})
+    return write_end(cluster, record.plan, last.attempt, end)
+
+
+def prepare(cluster: Cluster, plan: PlanRecord, attempt: int) -> None:
+    arguments = {
+        "run": plan.run,
+        "attempt": attempt,
+        "job": job_name(plan.volume, plan.run, attempt),
+        "trust": list(plan.request.trust),
+    }
+    cluster.call(plan.volume, "runs.prepare", arguments, writable=True)
+
+
+def hold(cluster: Cluster, plan: PlanRecord) -> str | None:
+    """Hold the source of a fork; return where, or None for a run from base weights. Again is a no-op.
+
+    Raises:
+        ProgramError: its bytes are no longer those that were chosen.
+    """
+    source = plan.resolved.source
+    if source is None:
+        return None
+    arguments = {"fork": plan.run, "source": source.path, "fingerprint": source.fingerprint, "mode": source.mode}
+    held: str = cluster.call(plan.volume, "holds.make", arguments, writable=True)["path"]
+    return held
+
+
+def write_end(cluster: Cluster, plan: PlanRecord, attempt: int, end: End) -> End:
+    """Write down how an attempt ended; return what is on record, which an earlier writer may have decided."""
+    arguments = {"run": plan.run, "attempt": attempt, "end": end.model_dump(mode="json")}
+    return End.model_validate(cluster.call(plan.volume, "runs.end", arguments, writable=True)["end"])
+
+
+def read_run(cluster: Cluster, volume: str, run: str) -> RunRecord:
+    shown = cluster.call(volume, "runs.show", {"run": run})
+    if shown["plan"] is None:
+        known = ", ".join(r["run"] for r in cluster.call(volume, "runs.list", {})["runs"]) or "none"
+        raise NotFoundError(f"Volume {volume} has no run {run!r}.", f"Runs there: {known}.")
+    return RunRecord.model_validate(shown)
+
+
+def job_of_last(cluster: Cluster, record: RunRecord) -> JobStatus | None:
+    if record.last is None or record.last.job is None:
+        return None
+    return cluster.jobs.status([record.last.job]).get(record.last.job)
+
+
+def complete_at_end(cluster: Cluster, record: RunRecord) -> bool:
+    """Whether the run has a complete checkpoint at its last step."""
+    steps = [c["step"] for c in checkpoints(cluster, record.plan) if c["verdict"] == Verdict.COMPLETE]
+    return record.plan.max_steps is not None and record.plan.max_steps in steps
+
+
+def checkpoints(cluster: Cluster, plan: PlanRecord, *, deep: bool = False) -> list[dict[str, Any]]:
+    ask = {"format": plan.trainer.checkpoint_format, "checkpoints": plan.trainer.checkpoints}
+    answer = cluster.call(plan.volume, "checkpoints.look", {"runs": {plan.run: ask}, "deep": deep})
+    found: list[dict[str, Any]] = answer["reports"][plan.run]["checkpoints"]
+    return found
+
+
+def _gone(record: RunRecord, job: JobStatus | None) -> bool:
+    return job is None and record.last is not None and record.last.started and record.last.end is None

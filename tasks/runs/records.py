@@ -1,0 +1,143 @@
+"""A run's records as models: what `tasks.pod.runs` returns."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from blocks.clusters.job import JobStatus
+from tasks.runs.request import RunRequest
+
+
+class Record(BaseModel):
+    """Read from a volume that a newer version may have written: unknown keys are left alone."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Weights(Record):
+    """HF-format weights on the volume. `repo` and `commit` are None for weights that people put there."""
+
+    path: str
+    repo: str | None = None
+    commit: str | None = None
+
+
+class Dataset(Record):
+    path: str
+    name: str | None = None
+    version: str | None = None
+    manifest_sha256: str | None = None
+
+
+class Source(Record):
+    """The checkpoint that a fork continues from, as it was when it was chosen."""
+
+    run: str | None
+    path: str
+    step: int
+    fingerprint: str
+    hold: str
+    mode: Literal["link", "copy"] = "link"
+
+
+class Resolved(Record):
+    weights: Weights
+    dataset: Dataset | None = None
+    source: Source | None = None
+
+
+class TrainerFacts(Record):
+    """What is needed of the adapter to look at a run without it."""
+
+    kind: str
+    image: str | None
+    checkpoint_format: str | None
+    checkpoints: str
+    metrics: str
+
+
+class PlanRecord(Record):
+    """`plan.json`: what was decided when the run was planned."""
+
+    run: str
+    volume: str
+    request: RunRequest
+    request_hash: str
+    config: dict[str, Any]
+    trainer: TrainerFacts
+    resolved: Resolved
+    max_steps: int | None
+    created_at: datetime
+    version: str
+
+
+class Resume(Record):
+    kind: Literal["own", "hold", "base"]
+    path: str | None
+    step: int
+    fingerprint: str | None
+
+
+class End(Record):
+    """`attempts/<n>.end.json`: how an attempt ended."""
+
+    state: Literal["completed", "failed", "stopped", "lost"]
+    cause: str
+    reason: str
+    exit_code: int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    image_digest: str | None = None
+    last_lines: tuple[str, ...] = ()
+
+    @property
+    def infrastructure(self) -> bool:
+        return self.cause in ("evicted", "lost")
+
+    @classmethod
+    def of(cls, status: JobStatus) -> "End":
+        """The end of a job that is over."""
+        return cls.model_validate(
+            {
+                "state": status.state.value,
+                "cause": status.cause.value if status.cause else status.state.value,
+                "reason": status.reason,
+                "exit_code": status.exit_code,
+                "started_at": status.started_at,
+                "ended_at": status.ended_at,
+                "image_digest": status.image_digest,
+                "last_lines": status.last_lines,
+            }
+        )
+
+
+class Attempt(Record):
+    """`attempts/<n>.json`, with whether its job has started and how it ended."""
+
+    run: str
+    attempt: int
+    job: str | None
+    resume: Resume
+    set_aside: tuple[dict[str, str], ...] = ()
+    trusted: tuple[str, ...] = ()
+    created_at: datetime
+    started: bool = False
+    end: End | None = None
+
+
+class RunRecord(Record):
+    """All that is on record of a run.
+
+    Args:
+        metrics: the newest line of its metrics file.
+    """
+
+    run: str
+    plan: PlanRecord
+    attempts: tuple[Attempt, ...] = ()
+    metrics: dict[str, Any] | None = None
+
+    @property
+    def last(self) -> Attempt | None:
+        return self.attempts[-1] if self.attempts else None

@@ -1,0 +1,88 @@
+"""What is asked for when a run is asked for, its identity, and how two requests differ. Pure."""
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from blocks.clusters.job import Frozen
+from blocks.clusters.names import fit_name
+from blocks.trainer_settings import TrainerSettings
+from tasks.stages.source import DatasetRequest
+
+RUN_ID_LONGEST = 48
+"""Leaves room for what is added to it in job names and by Kubernetes in pod names."""
+
+
+class ForkOf(Frozen):
+    """The checkpoint of another run to continue from.
+
+    Args:
+        run: the parent.
+        step: a completed step, or "latest" for the newest completed one.
+        hold: "link" costs no bytes, "copy" is safe against a parent that saves the step again.
+    """
+
+    run: str
+    step: int | Literal["latest"] = "latest"
+    hold: Literal["link", "copy"] = "link"
+
+
+class RunRequest(Frozen):
+    """One training run as it was asked for.
+
+    Args:
+        run: its id, unique on the volume.
+        config: the trainer's own config, overrides applied.
+        volume_size: bytes, for a volume that has to be created.
+        dataset: staged first if it is not on the volume.
+        trust: paths of `unknown` checkpoints, relative to the run, that a person has vouched for.
+    """
+
+    run: str
+    volume: str
+    volume_size: int | None = None
+    trainer: TrainerSettings
+    config: dict[str, Any]
+    dataset: DatasetRequest | None = None
+    fork_of: ForkOf | None = None
+    trust: tuple[str, ...] = ()
+
+    def asked(self) -> dict[str, Any]:
+        """What makes two requests under one name the same request."""
+        return self.model_dump(mode="json", include={"trainer", "config", "dataset", "fork_of"})
+
+    def request_hash(self) -> str:
+        return hash_request(self.asked())
+
+
+def hash_request(asked: dict[str, Any]) -> str:
+    text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def run_id(name: str | None, place: str, root_flow_run: str) -> str:
+    """The given name, else one made of the root flow run and the place in it: the same on every retry.
+
+    Args:
+        place: which of the flow's runs, such as "finetune".
+        root_flow_run: id of the outermost flow run. Its last characters are used: the first ones are a time.
+    """
+    if name:
+        return name
+    return fit_name(place, root_flow_run.replace("-", "")[-10:], longest=RUN_ID_LONGEST)
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:
+    """What differs between two requests, as `key: old → new`, by dotted key."""
+    lines = []
+    for key in sorted({*old, *new}):
+        a, b = old.get(key), new.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            lines += differences(a, b, f"{prefix}{key}.")
+        elif a != b:
+            lines.append(f"{prefix}{key}: {_show(old, key)} → {_show(new, key)}")
+    return lines
+
+
+def _show(where: dict[str, Any], key: str) -> str:
+    return json.dumps(where[key], ensure_ascii=False) if where.get(key) is not None else "not set"

@@ -1,0 +1,99 @@
+"""Stages one thing: one job per identity, adopted by everyone who asks at the same time."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from blocks.clusters.errors import SlipwayError
+from blocks.clusters.job import Job, JobState, JobStatus, Mount
+from blocks.clusters.names import fit_name
+from blocks.clusters.port import Cluster
+from blocks.hub_access import HubAccess
+from tasks.runs.request import hash_request
+
+STAGE_LABEL = "slipway.dev/stage"
+_LONGEST = 52
+
+Notice = Callable[[dict[str, Any]], None]
+
+
+class StagingError(SlipwayError):
+    """A staging job that did not end well."""
+
+
+def stage(
+    cluster: Cluster,
+    volume: str,
+    kind: str,
+    identity: str,
+    arguments: dict[str, Any],
+    notice: Notice,
+    *,
+    hub: HubAccess | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, Any]:
+    """Run the staging job of an identity to its end, or follow the one that runs; return what it answered.
+
+    Args:
+        kind: "snapshots" or "datasets": the program is `<kind>.stage`.
+        identity: from `tasks.pod.staging`.
+        arguments: the program's; the job's request hash is made of them.
+        notice: gets the progress note (bytes and files done and in all) after every look.
+        hub: whose token the job gets.
+
+    Raises:
+        StagingError: the job failed; its own words are in the message, what it had fetched is kept.
+    """
+    label = fit_name("stage", volume, identity)
+    job = _submit(cluster, _job(volume, kind, label, arguments, hub))
+    while job.live:
+        sleep(cluster.poll_seconds)
+        progress = cluster.call(volume, "staging.progress", {"identities": [identity]})
+        notice(progress.get(identity) or {"what": job.reason or "waiting for the job to start"})
+        job = cluster.jobs.status([job.name]).get(job.name) or job.model_copy(update={"state": JobState.LOST})
+    if job.state is not JobState.COMPLETED:
+        raise _failure(job)
+    return _answer(cluster, job)
+
+
+def _answer(cluster: Cluster, job: JobStatus) -> dict[str, Any]:
+    line = ""
+    for line in cluster.jobs.logs(job.name):  # noqa: B007 - the last one is wanted
+        pass
+    try:
+        answer: dict[str, Any] = json.loads(line)["ok"]
+    except (ValueError, KeyError, TypeError):
+        raise StagingError(f"The log of staging job {job.name} ends without an answer.", "Ask again.") from None
+    return answer
+
+
+def _job(volume: str, kind: str, label: str, arguments: dict[str, Any], hub: HubAccess | None) -> Job:
+    return Job(
+        name=label,
+        request_hash=hash_request({"program": kind, **arguments}),
+        command=("python", "-m", "tasks.pod.program", f"{kind}.stage", json.dumps(arguments)),
+        env=hub.env() if hub else {},
+        secrets=hub.secrets() if hub else {},
+        mounts=(Mount(volume=volume, read_only=False),),
+        labels={STAGE_LABEL: label},
+    )
+
+
+def _submit(cluster: Cluster, job: Job) -> JobStatus:
+    """Adopt the live job of this label, else submit the next attempt; two that ask at once submit the same one."""
+    earlier = cluster.jobs.find({STAGE_LABEL: job.labels[STAGE_LABEL]})
+    if earlier and earlier[-1].live:
+        return earlier[-1]
+    name = fit_name(job.labels[STAGE_LABEL], f"a{len(earlier) + 1}", longest=_LONGEST)
+    return cluster.jobs.submit(job.model_copy(update={"name": name}))
+
+
+def _failure(job: JobStatus) -> StagingError:
+    said = [line.removeprefix("error: ") for line in job.last_lines if line.startswith("error: ")]
+    if said:
+        return StagingError(said[-1], "What was fetched is kept: asking again goes on from there.")
+    return StagingError(
+        f"The staging job {job.name} ended as {job.state}: {job.reason}.",
+        "What was fetched is kept: asking again goes on from there.",
+    )

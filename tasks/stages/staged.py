@@ -1,0 +1,58 @@
+"""Makes sure that a snapshot or a dataset version is on a volume: a no-op of milliseconds where it is."""
+
+from typing import Any
+
+from blocks.clusters.port import Cluster
+from blocks.hub_access import HubAccess
+from tasks.pod.staging import dataset_identity, snapshot_identity
+from tasks.runs.records import Dataset, Weights
+from tasks.stages.resolve import SnapshotToStage, resolve
+from tasks.stages.source import DatasetRequest, folder_source, hub_dataset
+from tasks.stages.stage import Notice, stage
+
+
+def stage_snapshot(cluster: Cluster, hub: HubAccess, volume: str, snapshot: SnapshotToStage, notice: Notice) -> Weights:
+    """Stage a resolved snapshot, unless it is staged.
+
+    Raises:
+        StagingError: the job failed.
+    """
+    if not snapshot.staged:
+        arguments = {
+            "repo_type": snapshot.ref.repo_type,
+            "repo": snapshot.ref.repo,
+            "commit": snapshot.commit,
+            "revision": None if snapshot.ref.pinned else snapshot.ref.revision,
+        }
+        key = snapshot_identity(snapshot.ref.repo_type, snapshot.ref.repo, snapshot.commit)
+        stage(cluster, volume, "snapshots", key, arguments, notice, hub=hub)
+    return Weights(path=snapshot.path, repo=snapshot.ref.repo, commit=snapshot.commit)
+
+
+def stage_dataset(cluster: Cluster, hub: HubAccess, volume: str, asked: DatasetRequest, notice: Notice) -> Dataset:
+    """Stage a dataset, unless the version asked for is staged. Without a version, the content names it.
+
+    Raises:
+        StagingError: the job failed.
+        ProgramError: the Hub has no such dataset, or refuses it.
+    """
+    if asked.version:
+        state = cluster.call(volume, "datasets.state", {"name": asked.name, "version": asked.version})
+        if state["staged"]:
+            return dataset_of(asked.name, state)
+    source: dict[str, Any]
+    access = None
+    if ref := hub_dataset(asked.source):
+        found = resolve(cluster, hub, volume, ref)
+        source, access = {"kind": "hub", "repo": ref.repo, "commit": found.commit}, hub
+    else:
+        source = folder_source(asked.source)
+    arguments = {"name": asked.name, "version": asked.version, "source": source}
+    key = dataset_identity(asked.name, asked.version, source)
+    answer = stage(cluster, volume, "datasets", key, arguments, notice, hub=access)
+    return dataset_of(asked.name, answer)
+
+
+def dataset_of(name: str, state: dict[str, Any]) -> Dataset:
+    """A staged version, as `datasets.state` and `datasets.stage` describe it."""
+    return Dataset(path=state["path"], name=name, version=state["version"], manifest_sha256=state["manifest_sha256"])
