@@ -1,0 +1,147 @@
+"""Proves that a directory on the volume holds complete Hugging Face weights, by headers, before a GPU is spent."""
+
+import json
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from tasks.pod.checkpoints import safetensors
+from tasks.pod.checkpoints.evidence import TornError, UnclearError
+from tasks.pod.checkpoints.tree import scan
+from tasks.pod.layout import Layout
+
+_INDEX = "model.safetensors.index.json"
+_SINGLE = "model.safetensors"
+_TRAINING = (
+    ".metadata",
+    "complete.json",
+    "optimizer",
+    "optimizer.bin",
+    "optimizer.pt",
+    "optimizer.safetensors",
+    "optimizer_0",
+    "pytorch_model_fsdp_0",
+    "scheduler.pt",
+    "trainer",
+    "trainer_state.json",
+)
+"""What trainers write beside or instead of weights (checked against the formats in `tasks.pod.checkpoints`)."""
+
+
+class _Unusable(Exception):  # noqa: N818 - a verdict, not a fault
+    """Why a directory can not be used as weights."""
+
+
+def inspect(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Whether a trainer can start from what is at a path.
+
+    Args:
+        layout: the volume.
+        arguments: "path", relative to the volume or as `/volume/…`.
+
+    Returns:
+        "ok", "why" (a sentence with the remedy if not ok), "path" (relative), "parameters", "bytes" (of the weights),
+        "architecture" and "model_type" (from config.json), "files" (the weight files); the last five null if not ok.
+
+    Raises:
+        BadInputError: the path leads out of the volume.
+    """
+    directory = layout.resolve(arguments["path"])
+    path = layout.relative(directory)
+    try:
+        return {"ok": True, "why": "complete", "path": path} | _facts(directory, path)
+    except _Unusable as found:
+        unknown = dict.fromkeys(("parameters", "bytes", "architecture", "model_type", "files"))
+        return {"ok": False, "why": str(found), "path": path} | unknown
+
+
+def _facts(directory: Path, path: str) -> dict[str, Any]:
+    if not directory.exists():
+        raise _Unusable(f"There is nothing at {path}: stage a model, or put weights into models/<name>.")
+    if not directory.is_dir():
+        raise _Unusable(f"{path} is a file: name the directory with config.json and the weights.")
+    _refuse_checkpoint(directory, path)
+    config = _read(directory, "config.json") if (directory / "config.json").exists() else None
+    shards = _shards(directory)
+    if config is None or not shards:
+        raise _Unusable(_what_is_missing(directory, path, config is not None))
+    parameters = 0
+    for shard, tensors in sorted(shards.items()):
+        parameters += _check(directory, shard, tensors)
+    architectures = config.get("architectures")
+    return {
+        "parameters": parameters,
+        "bytes": sum((directory / shard).stat().st_size for shard in shards),
+        "architecture": architectures[0] if isinstance(architectures, list) and architectures else None,
+        "model_type": config.get("model_type"),
+        "files": sorted(shards),
+    }
+
+
+def _refuse_checkpoint(directory: Path, path: str) -> None:
+    signs = [name for name in _TRAINING if (directory / name).exists()]
+    if signs:
+        raise _Unusable(
+            f"{path} is a training checkpoint of a run (it has {signs[0]}), not weights: use [resume].dir to continue"
+            " from it, or fork the run."
+        )
+
+
+def _shards(directory: Path) -> dict[str, set[str]]:
+    """Weight file → the tensors that the index says it holds (none are said for a single file)."""
+    shards: dict[str, set[str]] = {}
+    if (directory / _SINGLE).exists():
+        shards[_SINGLE] = set()
+    if (directory / _INDEX).exists():
+        weight_map = _read(directory, _INDEX).get("weight_map")
+        if not isinstance(weight_map, dict) or not weight_map:
+            raise _Unusable(f"{_INDEX} names no tensors: put the weights again.")
+        for tensor, shard in weight_map.items():
+            if not isinstance(shard, str) or "/" in shard or not shard.endswith(".safetensors"):
+                raise _Unusable(f"{_INDEX} names {shard!r}, which is no shard beside it.")
+            shards.setdefault(shard, set()).add(tensor)
+    return shards
+
+
+def _check(directory: Path, shard: str, tensors: set[str]) -> int:
+    """Prove one file; returns the number of parameters in it."""
+    real = (directory / shard).resolve()
+    try:
+        if not real.is_file():
+            raise TornError(f"{shard} is missing")
+        header = safetensors.check(scan(real), real.name)
+    except (TornError, UnclearError, OSError) as error:
+        why = str(error).replace(real.name, shard)
+        raise _Unusable(f"The weights are not complete: {why}. Put or stage them again.") from error
+    if lacking := sorted(tensors - header.names):
+        raise _Unusable(f"The weights are not complete: {shard} lacks {lacking[0]!r}, which the index says it holds.")
+    with real.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        entries = json.loads(file.read(length))
+    return sum(prod(entry["shape"]) for name, entry in entries.items() if name != "__metadata__")
+
+
+def _read(directory: Path, name: str) -> dict[str, Any]:
+    try:
+        content = json.loads((directory / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _Unusable(f"{name} can not be read ({error}): put the weights again.") from error
+    if not isinstance(content, dict):
+        raise _Unusable(f"{name} is no JSON object: put the weights again.")
+    return content
+
+
+def _what_is_missing(directory: Path, path: str, has_config: bool) -> str:
+    names = {entry.name for entry in directory.iterdir()}
+    if "adapter_config.json" in names:
+        return f"{path} is a LoRA adapter, not whole weights: name the directory of its base model, or merge it first."
+    if any(name.endswith((".bin", ".pt", ".pth", ".gguf")) for name in names):
+        return f"{path} has no safetensors: convert its weights to safetensors first."
+    steps = sorted(name for name in names if name.startswith(("step_", "checkpoint-", "step-")))
+    if steps:
+        return f"{path} has no weights of its own, but {len(steps)} steps of a run: to continue one, use [resume].dir."
+    if has_config:
+        return f"{path} has a config.json and no {_SINGLE}: put the weights beside it."
+    if any(name.endswith(".safetensors") for name in names):
+        return f"{path} has safetensors and no config.json: put the model's config.json beside them."
+    return f"There are no weights at {path}: it has no config.json and no safetensors."

@@ -1,0 +1,145 @@
+"""A Hub that counts what it serves and fails when it is told to: for tests only."""
+
+import threading
+import time
+from collections import Counter, deque
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from deployments.hub.repositories import File
+from deployments.hub.server import HubHandler, HubServer
+
+
+@dataclass(frozen=True)
+class Status:
+    """Answer with an error instead."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class WrongBytes:
+    """Send zeros, as many as promised."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Close the connection after so many bytes of the body."""
+
+    after: int
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Send nothing more after so many bytes of the body."""
+
+    after: int
+    seconds: float = 30
+
+
+@dataclass(frozen=True)
+class Redirect:
+    """Send the client elsewhere, as the Hub does for large files."""
+
+    to: str
+
+
+Fault = Status | WrongBytes | Cut | Stall | Redirect
+
+
+class FaultyHub(HubServer):
+    """Faults are queued by a part of the path; each is used once, by the first request (GET; HEAD too for a `Status`)
+    whose path contains it. `always` faults stay."""
+
+    def __init__(self, root: Path, rate: float | None = None) -> None:
+        self.served: Counter[str] = Counter()
+        self.requests: list[tuple[str, str, str | None, str | None]] = []
+        self.faults: dict[str, deque[Fault]] = {}
+        self.always: dict[str, Fault] = {}
+        self.count_lock = threading.Lock()
+        super().__init__(root, rate=rate)
+
+    def handler(self) -> type[HubHandler]:
+        return _FaultyHandler
+
+    def fail(self, path: str, *faults: Fault) -> None:
+        self.faults.setdefault(path, deque()).extend(faults)
+
+    def bytes_of(self, name: str) -> int:
+        """Body bytes sent for files whose path ends so."""
+        with self.count_lock:
+            return sum(count for path, count in self.served.items() if path.endswith(name))
+
+    def gets(self, name: str) -> list[tuple[str | None, str | None]]:
+        """Range and authorization of every GET whose path ends so."""
+        return [(r, a) for method, path, r, a in self.requests if method == "GET" and path.endswith(name)]
+
+
+class _FaultyHandler(HubHandler):
+    server: FaultyHub
+    fault: Fault | None = None
+
+    def do_GET(self) -> None:
+        self._answer_or_fail(super().do_GET)
+
+    def do_HEAD(self) -> None:
+        self._answer_or_fail(super().do_HEAD)
+
+    def send_body(self, file: File, start: int, end: int) -> None:
+        match self.fault:
+            case WrongBytes():
+                self._count(end - start)
+                self.wfile.write(bytes(end - start))
+            case Cut(after):
+                self._send(file, start, min(end, start + after))
+                self.wfile.flush()
+                self.close_connection = True
+            case Stall(after, seconds):
+                self._send(file, start, min(end, start + after))
+                time.sleep(seconds)
+                self.close_connection = True
+            case _:
+                self._send(file, start, end)
+
+    def _send(self, file: File, start: int, end: int) -> None:
+        with file.source.open("rb") as source:
+            source.seek(start)
+            left = end - start
+            while left and (chunk := source.read(min(1 << 16, left))):
+                self.server.wait_turn(len(chunk))
+                self.wfile.write(chunk)
+                self._count(len(chunk))
+                left -= len(chunk)
+
+    def _count(self, count: int) -> None:
+        with self.server.count_lock:
+            self.server.served[unquote(urlsplit(self.path).path)] += count
+
+    def _answer_or_fail(self, answer: object) -> None:
+        assert callable(answer)
+        path = unquote(urlsplit(self.path).path)
+        self.server.requests.append((self.command, path, self.headers.get("Range"), self.headers.get("Authorization")))
+        self.fault = self._take(path)
+        match self.fault:
+            case Status(status, headers):
+                self._refuse(HTTPStatus(status), None, "told to fail", dict(headers))
+            case Redirect(to):
+                self.send_response(302)
+                self.send_header("Location", to + path)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+            case _:
+                answer()
+
+    def _take(self, path: str) -> Fault | None:
+        found = next((fault for part, fault in self.server.always.items() if part in path), None)
+        for part, faults in self.server.faults.items():
+            if part in path and faults and (self.command == "GET" or isinstance(faults[0], Status)):
+                found = faults.popleft()
+                break
+        if self.command == "HEAD" and not isinstance(found, Status):
+            return None
+        return found
