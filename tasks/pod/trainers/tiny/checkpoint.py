@@ -72,7 +72,8 @@ def save_step(checkpoints: Path, parameters: Parameters, optimizer: AdamW, progr
             for name, content in contents.items()
         },
     }
-    temporary = directory / f".{MARKER}.tmp"
+    # not in the step's directory: what a killed save leaves there are files of known names, and nothing else
+    temporary = checkpoints / f".{MARKER}.tmp"
     _write(temporary, json.dumps(marker, indent=1).encode() + b"\n")
     sync_directory(directory)
     temporary.replace(directory / MARKER)

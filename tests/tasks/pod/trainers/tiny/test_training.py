@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from tasks.pod.checkpoints.look import look
+from tasks.pod.layout import Layout
 from tasks.pod.trainers.tiny.network import Parameters, Sizes, gradients_of, initial, loss_of
 
 
@@ -129,6 +131,14 @@ def test_other_data_begin_a_new_pass(bench, tmp_path):
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "a new pass over it begins" in out
+
+
+def test_what_it_saves_is_judged_complete_to_the_last_byte(bench):
+    output = bench.train("runs/a", max_steps=20)
+    (output / "checkpoints/step_10/complete.json").unlink()
+    found = look(Layout(bench.place), {"runs": ["a"], "deep": True})["reports"]["a"]["checkpoints"]
+    verdicts = {checkpoint["step"]: (checkpoint["format"], str(checkpoint["verdict"])) for checkpoint in found}
+    assert verdicts == {10: ("tiny", "incomplete"), 20: ("tiny", "complete")}
 
 
 def digest(path: Path) -> str:
