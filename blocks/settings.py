@@ -1,0 +1,155 @@
+"""A team's settings, `slipway.toml`: clusters, hubs and trainers. Free of Prefect.
+
+The command line reads them; registration saves them as blocks.
+"""
+
+import difflib
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from blocks.clusters.errors import UsageError
+from blocks.clusters.local.cluster import LocalCluster
+from blocks.clusters.port import Cluster
+from blocks.hub_access import HubAccess
+from blocks.trainer_settings import TrainerSettings
+
+FILE = "slipway.toml"
+T = TypeVar("T")
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LocalSettings(Section):
+    """A cluster of directories and processes.
+
+    Args:
+        root: where it keeps them; a relative path is taken from the folder of slipway.toml.
+        gpus: GPU kind → count.
+        poll_seconds: how often to look while following a run.
+    """
+
+    kind: Literal["local"] = "local"
+    root: str
+    owner: str = "me"
+    cpus: int | None = Field(default=None, gt=0)
+    gpus: dict[str, int] = Field(default_factory=dict)
+    poll_seconds: float = Field(default=1, gt=0)
+
+
+class Settings(Section):
+    """All of slipway.toml.
+
+    Args:
+        folder: where the file is: what relative paths are taken from.
+        default_cluster, default_hub, default_trainer: which of each is used where none is named.
+    """
+
+    folder: Path = Field(exclude=True)
+    default_cluster: str = "local"
+    default_hub: str = "public"
+    default_trainer: str = "tiny"
+    clusters: dict[str, LocalSettings]
+    hubs: dict[str, HubAccess]
+    trainers: dict[str, TrainerSettings]
+
+    def cluster(self, name: str | None = None, owner: str | None = None) -> Cluster:
+        """Connect to a cluster.
+
+        Args:
+            name: None for the default one.
+            owner: None for the settings' own.
+
+        Raises:
+            UsageError: there is no cluster of that name.
+        """
+        name = name or self.default_cluster
+        found = pick("cluster", name, self.clusters)
+        return LocalCluster(
+            self.folder / Path(found.root).expanduser(),
+            name=name,
+            owner=owner or found.owner,
+            cpus=found.cpus,
+            gpus=found.gpus,
+            poll_seconds=found.poll_seconds,
+        )
+
+    def hub(self, name: str | None = None) -> HubAccess:
+        """Raises: UsageError: there is no hub of that name."""
+        return pick("hub", name or self.default_hub, self.hubs)
+
+    def trainer(self, name: str | None = None) -> TrainerSettings:
+        """Raises: UsageError: there is no trainer of that name."""
+        return pick("trainer", name or self.default_trainer, self.trainers)
+
+
+def pick(kind: str, name: str, among: dict[str, T]) -> T:
+    """The one of that name.
+
+    Raises:
+        UsageError: there is none; names the nearest, or all.
+    """
+    if name in among:
+        return among[name]
+    near = difflib.get_close_matches(name, among, 1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"{FILE} has: {', '.join(sorted(among)) or 'none'}."
+    raise UsageError(f"There is no {kind} {name!r} in the settings.", hint)
+
+
+def read_settings(start: Path | None = None) -> Settings:
+    """Settings of the nearest slipway.toml from `start` upwards; without one, a local cluster in `~/.slipway`.
+
+    Args:
+        start: None for the current directory.
+
+    Raises:
+        UsageError: the file is malformed, or has a key or value that it can not have.
+    """
+    if named := os.environ.get("SLIPWAY_SETTINGS"):
+        return load_settings(Path(named))
+    for folder in ((here := (start or Path.cwd()).resolve()), *here.parents):
+        if (folder / FILE).is_file():
+            return load_settings(folder / FILE)
+    return _settings({}, Path.home(), "the built-in settings")
+
+
+def load_settings(path: Path) -> Settings:
+    """Raises: UsageError: it is not there, is malformed, or has a key or value that it can not have."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"There are no settings at {path}.", "Name a slipway.toml that is there.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no TOML: {error}.", "Mend that place.") from None
+    return _settings(content, path.resolve().parent, str(path))
+
+
+def _settings(content: dict[str, Any], folder: Path, source: str) -> Settings:
+    content.setdefault("clusters", {"local": {"root": ".slipway/local"}})
+    content.setdefault("hubs", {"public": {}})
+    content.setdefault("trainers", {"tiny": {"kind": "tiny"}})
+    try:
+        return Settings(folder=folder, **content)
+    except ValidationError as error:
+        raise UsageError(f"{source}: {_explain(error)}", "Mend that key.") from None
+
+
+def _explain(error: ValidationError) -> str:
+    """The first problem in one sentence; an unknown key with the nearest known one."""
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"]))
+    if first["type"] != "extra_forbidden":
+        return f"{key}: {first['msg']}."
+    known = {
+        name
+        for model in (Settings, LocalSettings, HubAccess, TrainerSettings)
+        for name in model.model_fields
+        if name != "folder"
+    }
+    near = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
+    return f"the key {key} is unknown{f'; did you mean {near[0]}?' if near else '.'}"
