@@ -38,7 +38,7 @@ def check_name(kind: str, name: str) -> str:
 
 
 def fit_name(*parts: str, longest: int = LONGEST) -> str:
-    """Join parts into one RFC 1123 label, the same for the same parts, different for different ones.
+    """Join parts into one RFC 1123 label, the same for the same parts, different for different ones (once joined).
 
     What does not fit is cut and ends in a hash of the whole; so do parts with characters that had to be replaced.
 
@@ -47,8 +47,8 @@ def fit_name(*parts: str, longest: int = LONGEST) -> str:
         longest: the longest result, in characters; at least 10.
     """
     raw = "-".join(parts)
-    clean = re.sub(r"[^a-z0-9]+", "-", raw.lower()).strip("-")
-    if clean == raw and len(raw) <= longest:
+    if len(raw) <= longest and _LABEL.fullmatch(raw):
         return raw
+    clean = re.sub(r"[^a-z0-9]+", "-", raw.lower()).strip("-")
     mark = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
     return f"{clean[: longest - 9].rstrip('-')}-{mark}".lstrip("-")

@@ -1,0 +1,131 @@
+"""Programs that misbehave, behind the real door (`tasks.pod.program`)."""
+
+from pathlib import Path
+
+import pytest
+
+from blocks.clusters.errors import ProgramError
+from blocks.clusters.job import SecretRef
+from blocks.clusters.local.cluster import LocalCluster
+
+DOOR = """
+import sys
+sys.path.insert(0, {repository!r})
+for name in ("tasks.pod", "tasks"):
+    del sys.modules[name]
+import tasks.pod.program as program
+program.PROGRAMS.update({{n: f"trials:{{n}}" for n in ("echo", "hang", "die", "chatter", "copy", "deaf", "no_json")}})
+sys.exit(program.main(sys.argv))
+"""
+TRIALS = """
+import os, sys, time
+
+def echo(layout, arguments):
+    print("not the answer")
+    names = ("TOKEN", "HF_HOME", "PREFECT_API_KEY")
+    return {"arguments": arguments, "volume": str(layout.root), **{n: os.environ.get(n) for n in names}}
+
+def hang(layout, arguments):
+    print("hangs", file=sys.stderr, flush=True)
+    time.sleep(600)
+
+def die(layout, arguments):
+    print("last words", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), 9)
+
+def chatter(layout, arguments):
+    for _ in range(arguments["lines"]):
+        print("x" * 1000, file=sys.stderr)
+        sys.stdout.buffer.write(b"y" * 1000)
+    return {"said": arguments["lines"]}
+
+def copy(layout, arguments):
+    total = 0
+    while piece := sys.stdin.buffer.read1(65536):
+        total += len(piece)
+        sys.stderr.write("x" * len(piece) + "\\n")
+        sys.stdout.buffer.write(piece)
+    return {"bytes": total}
+
+def deaf(layout, arguments):
+    from tasks.pod.errors import BadInputError
+    raise BadInputError("I will not listen.", "Say something else.")
+
+def no_json(layout, arguments):
+    sys.stdout.write("nonsense"); sys.stdout.flush(); os._exit(0)
+"""
+
+
+@pytest.fixture
+def trials(tmp_path: Path) -> LocalCluster:
+    project = tmp_path / "project"
+    (project / "tasks/pod").mkdir(parents=True)
+    (project / "tasks/pod/program.py").write_text(DOOR.format(repository=str(Path(__file__).parents[4])))
+    (project / "trials.py").write_text(TRIALS)
+    cluster = LocalCluster(tmp_path / "cluster", project=project)
+    cluster.volumes.create("shelf", 2**30)
+    return cluster
+
+
+def test_a_program_gets_its_arguments_its_volume_and_its_secrets_only(
+    trials: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_TOKEN", "abc")
+    monkeypatch.setenv("PREFECT_API_KEY", "tell nobody")
+    secrets = {"TOKEN": SecretRef(name="hub", key="HUB_TOKEN")}
+    answer = trials.call("shelf", "echo", {"line": "a\nb"}, env={"HF_HOME": "/volume/hf"}, secrets=secrets)
+    volume = trials.volumes.path("shelf")
+    assert answer == {
+        "arguments": {"line": "a\nb"},
+        "volume": str(volume),
+        "TOKEN": "abc",
+        "HF_HOME": f"{volume}/hf",
+        "PREFECT_API_KEY": None,
+    }
+
+
+def test_a_call_that_takes_too_long_is_ended(trials: LocalCluster) -> None:
+    with pytest.raises(ProgramError, match="longer than"):
+        trials.call("shelf", "hang", {}, timeout_seconds=0.5)
+
+
+def test_a_killed_program_is_an_error_with_its_last_lines(trials: LocalCluster) -> None:
+    with pytest.raises(ProgramError, match=r"SIGKILL.*\n.*last words"):
+        trials.call("shelf", "die", {})
+    with pytest.raises(ProgramError, match=r"SIGKILL.*\n.*last words"), trials.stream("shelf", "die", {}) as stream:
+        stream.result()
+
+
+def test_an_answer_that_is_no_json_is_an_error(trials: LocalCluster) -> None:
+    with pytest.raises(ProgramError, match="without an answer"):
+        trials.call("shelf", "no_json", {})
+
+
+def test_a_call_reads_much_on_both_pipes(trials: LocalCluster) -> None:
+    with trials.stream("shelf", "chatter", {"lines": 2000}) as stream:
+        assert stream.result() == {"said": 2000}
+
+
+def test_a_stream_copies_bytes_both_ways_while_standard_error_is_busy(trials: LocalCluster) -> None:
+    piece = bytes(range(256)) * 200
+    with trials.stream("shelf", "copy", {}) as stream:
+        for _ in range(20):
+            stream.stdin.write(piece)
+            stream.stdin.flush()
+            assert stream.stdout.read(len(piece)) == piece
+        assert stream.result() == {"bytes": 20 * len(piece)}
+
+
+def test_writing_to_a_program_that_refused_raises_its_refusal(trials: LocalCluster) -> None:
+    with (
+        pytest.raises(ProgramError, match="I will not listen") as refusal,
+        trials.stream("shelf", "deaf", {}) as stream,
+    ):
+        for _ in range(10000):
+            stream.stdin.write(b"x" * 65536)
+    assert refusal.value.kind == "BadInputError"
+
+
+def test_a_stream_that_is_left_early_ends_its_program(trials: LocalCluster) -> None:
+    with pytest.raises(KeyError), trials.stream("shelf", "hang", {}):
+        raise KeyError("the caller's own")
