@@ -1,0 +1,208 @@
+import io
+import os
+import socket
+import stat
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tasks.pod import archive
+from tasks.pod.errors import BadInputError, ChangedError, NotThereError
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    (tmp_path / "private").mkdir()
+    return tmp_path / "private"
+
+
+def packed(source: Path) -> bytes:
+    out = io.BytesIO()
+    archive.pack(source, out)
+    return out.getvalue()
+
+
+def unpacked(stream: bytes, into: Path) -> archive.Unpacked:
+    return archive.unpack(io.BufferedReader(io.BytesIO(stream)), into)  # type: ignore[arg-type]
+
+
+def described(root: Path) -> dict[str, tuple[int, int, bytes | str | None]]:
+    found: dict[str, tuple[int, int, bytes | str | None]] = {}
+    for path in sorted(root.rglob("*")):
+        status = path.lstat()
+        content: bytes | str | None = None
+        if path.is_symlink():
+            found[path.relative_to(root).as_posix()] = (0, 0, str(path.readlink()))
+            continue
+        if path.is_file():
+            content = path.read_bytes()
+        key = path.relative_to(root).as_posix()
+        found[key] = (stat.S_IMODE(status.st_mode), status.st_mtime_ns // 1000, content)
+    return found
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "a tree"
+    (root / "-leading" / "deep er").mkdir(parents=True)
+    (root / "empty").mkdir()
+    (root / "-leading" / "deep er" / "ünï cödé 数据.jsonl").write_text("{}\n")
+    (root / "-rf").write_bytes(b"x" * 3_000_001)
+    (root / "zero").touch()
+    (root / ("long" * 50)).write_text("long name")
+    (root / "link").symlink_to("-leading/deep er")
+    (root / "-rf").chmod(0o640)
+    (root / "zero").chmod(0o755)
+    os.utime(root / "-rf", (1_000_000_000, 1_234_567_890.123456))
+    (root / "empty").chmod(0o555)
+    os.utime(root / "-leading", (1_000_000_000, 1_000_000_000))
+    return root
+
+
+def test_a_tree_arrives_as_it_was(tree: Path, into: Path, tmp_path: Path) -> None:
+    got = unpacked(packed(tree), into)
+    archive.place(got, tmp_path / "placed")
+
+    assert described(tmp_path / "placed") == described(tree)
+    assert (tmp_path / "placed").stat().st_mode == tree.stat().st_mode
+    assert got.totals == archive.measure(tree)
+
+
+def test_a_single_file_arrives_as_it_was(tmp_path: Path, into: Path) -> None:
+    (tmp_path / "-a b").write_text("hello")
+    (tmp_path / "-a b").chmod(0o600)
+
+    archive.place(unpacked(packed(tmp_path / "-a b"), into), tmp_path / "c")
+
+    assert (tmp_path / "c").read_text() == "hello"
+    assert (tmp_path / "c").stat().st_mode == (tmp_path / "-a b").stat().st_mode
+
+
+def test_a_read_only_tree_can_be_placed(tree: Path, into: Path, tmp_path: Path) -> None:
+    tree.chmod(0o555)
+
+    archive.place(unpacked(packed(tree), into), tmp_path / "placed")
+
+    assert stat.S_IMODE((tmp_path / "placed").stat().st_mode) == 0o555
+    (tmp_path / "placed").chmod(0o755)
+
+
+def test_it_is_a_tar_stream_that_tar_understands(tree: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(packed(tree))) as tar:
+        assert "tree/-rf" in tar.getnames()
+    assert len(packed(tree)) % 10240 == 0
+
+
+@pytest.mark.parametrize("link", ["/etc/passwd", "../outside", "-leading/../../outside", "nowhere"])
+def test_a_link_that_leads_outside_or_nowhere_is_not_sent(tree: Path, tmp_path: Path, link: str) -> None:
+    (tmp_path / "outside").write_text("secret")
+    (tree / "bad").symlink_to(link)
+
+    with pytest.raises(BadInputError, match="bad"):
+        packed(tree)
+
+
+def special(kind: str, at: Path) -> socket.socket | None:
+    if kind == "pipe":
+        os.mkfifo(at)
+        return None
+    here = socket.socket(socket.AF_UNIX)
+    here.bind(os.path.relpath(at))
+    return here
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_special_files_are_not_sent(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t").mkdir()
+    monkeypatch.chdir(tmp_path)
+    opened = special(kind, tmp_path / "t" / "odd")
+
+    with pytest.raises(BadInputError, match="odd"):
+        packed(tmp_path / "t")
+    if opened:
+        opened.close()
+
+
+def test_names_with_control_characters_are_not_sent(tree: Path) -> None:
+    (tree / "a\nb").touch()
+
+    with pytest.raises(BadInputError):
+        packed(tree)
+
+
+def test_a_missing_file_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(NotThereError):
+        packed(tmp_path / "missing")
+
+
+def cuts(length: int) -> Iterator[int]:
+    yield from range(0, length, 512)
+
+
+def test_a_stream_that_ends_early_is_noticed_wherever_it_ends(tmp_path: Path) -> None:
+    source = tmp_path / "s"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "f").write_bytes(b"x" * 2000)
+    (source / "g").write_text("g")
+    whole = packed(source)
+    end = whole.rindex(b'{"files"') + 512
+    for cut in cuts(end - 511):
+        into = tmp_path / f"into{cut}"
+        into.mkdir()
+        with pytest.raises(ChangedError):
+            unpacked(whole[:cut], into)
+
+
+def hostile(*members: tuple[str, bytes, str]) -> bytes:
+    """A stream as somebody else could make it: (name, type, link or content)."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w|") as tar:
+        root = tarfile.TarInfo("tree")
+        root.type = tarfile.DIRTYPE
+        tar.addfile(root)
+        for name, kind, text in members:
+            member = tarfile.TarInfo(name)
+            member.type = kind
+            if kind == tarfile.REGTYPE:
+                member.size = len(text)
+            else:
+                member.linkname = text
+            tar.addfile(member, io.BytesIO(text.encode()) if kind == tarfile.REGTYPE else None)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        (("../evil", tarfile.REGTYPE, "x"),),
+        (("tree/../../evil", tarfile.REGTYPE, "x"),),
+        (("/tmp/evil", tarfile.REGTYPE, "x"),),
+        (("tree/./a", tarfile.REGTYPE, "x"),),
+        (("other", tarfile.REGTYPE, "x"),),
+        (("tree/a\x1b[31m", tarfile.REGTYPE, "x"),),
+        (("tree/l", tarfile.SYMTYPE, ".."), ("tree/l/evil", tarfile.REGTYPE, "x")),
+        (("tree/hard", tarfile.LNKTYPE, "/etc/passwd"),),
+        (("tree/null", tarfile.CHRTYPE, ""),),
+        (("tree/fifo", tarfile.FIFOTYPE, ""),),
+    ],
+)
+def test_members_that_lead_outside_are_refused(
+    members: tuple[tuple[str, bytes, str], ...], into: Path, tmp_path: Path
+) -> None:
+    before = set(tmp_path.iterdir())
+
+    with pytest.raises(BadInputError):
+        unpacked(hostile(*members), into)
+
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("links", [["/etc"], ["../.."], ["..", "a0/.."]])
+def test_links_that_lead_outside_are_refused(links: list[str], into: Path) -> None:
+    members = [(f"tree/a{place}", tarfile.SYMTYPE, link) for place, link in enumerate(links)]
+    end = ("end", tarfile.REGTYPE, '{"files": 0, "bytes": 0}')
+
+    with pytest.raises(BadInputError):
+        unpacked(hostile(*members, end), into)

@@ -1,0 +1,184 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.pod import archive, datasets, transfer
+from tasks.pod.errors import BadInputError, NotThereError
+from tasks.pod.layout import Layout
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    (tmp_path / "volume").mkdir()
+    return Layout(tmp_path / "volume")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "my model"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "sub" / "-ü x").write_text("unicode")
+    return folder
+
+
+def stream(layout: Layout, name: str, arguments: dict[str, Any], given: bytes = b"") -> tuple[dict[str, Any], bytes]:
+    """Run a stream program with its input left open, as it is on the way to a pod."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tasks.pod.program", "--stream", name],
+        cwd=REPOSITORY,
+        env=os.environ | {"SLIPWAY_VOLUME": str(layout.root)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin and process.stdout and process.stderr
+    process.stdin.write(json.dumps(arguments).encode() + b"\n" + given)
+    process.stdin.flush()
+    out = process.stdout.read()
+    err = process.stderr.read()
+    process.wait(timeout=30)
+    process.stdin.close()
+    answer: dict[str, Any] = json.loads(err.splitlines()[-1])
+    return answer, out
+
+
+def packed(source: Path, tmp_path: Path) -> bytes:
+    with (tmp_path / "packed").open("wb") as out:
+        archive.pack(source, out)
+    return (tmp_path / "packed").read_bytes()
+
+
+def test_put_and_get_bring_the_same_tree_back(layout: Layout, model: Path, tmp_path: Path) -> None:
+    given = packed(model, tmp_path)
+    put, _ = stream(layout, "transfer.receive", {"path": "models/mine", "name": model.name, "bytes": 9}, given)
+    got, out = stream(layout, "transfer.send", {"path": "/volume/models/mine"})
+
+    assert put["ok"] == {"path": "models/mine", "files": 2, "bytes": 9}
+    assert got["ok"] == {"path": "models/mine", "name": "mine", "is_file": False, "files": 2, "bytes": 9}
+    (tmp_path / "private").mkdir()
+    with (tmp_path / "out").open("wb") as file:
+        file.write(out)
+    with (tmp_path / "out").open("rb") as file:
+        back = archive.unpack(file, tmp_path / "private")
+    assert (back.path / "sub" / "-ü x").read_text() == "unicode"
+
+
+def test_put_into_an_existing_directory_keeps_the_name(layout: Layout, model: Path, tmp_path: Path) -> None:
+    (layout.root / "models").mkdir()
+
+    answer, _ = stream(layout, "transfer.receive", {"path": "models", "name": "my model"}, packed(model, tmp_path))
+
+    assert answer["ok"]["path"] == "models/my model"
+
+
+def test_put_refuses_what_is_there_unless_it_may_replace_it(layout: Layout, model: Path, tmp_path: Path) -> None:
+    given, arguments = packed(model / "config.json", tmp_path), {"path": "a.json", "name": "config.json"}
+    (layout.root / "a.json").write_text("old")
+
+    refused, _ = stream(layout, "transfer.receive", arguments, given)
+    replaced, _ = stream(layout, "transfer.receive", arguments | {"replace": True}, given)
+
+    assert refused["error"]["kind"] == "BadInputError" and "there already" in refused["error"]["what"]
+    assert replaced["ok"]["files"] == 1 and (layout.root / "a.json").read_text() == "{}"
+
+
+def test_a_cut_put_leaves_nothing_visible(layout: Layout, model: Path, tmp_path: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "tasks.pod.program", "--stream", "transfer.receive"],
+        cwd=REPOSITORY,
+        env=os.environ | {"SLIPWAY_VOLUME": str(layout.root)},
+        input=b'{"path": "models/mine", "name": "x"}\n' + packed(model, tmp_path)[:2048],
+        capture_output=True,
+    )
+
+    assert json.loads(process.stderr.splitlines()[-1])["error"]["kind"] == "ChangedError"
+    assert not (layout.root / "models").exists()
+    assert not list((layout.ours / "staging").iterdir())
+
+
+@pytest.mark.parametrize(
+    "path", ["hub", "hub/models--x", "runs/r/x", "/volume/holds/a", ".slipway/x", "a/../hub/x", "/runs"]
+)
+def test_put_refuses_our_own_places_with_the_reason(layout: Layout, path: str) -> None:
+    with pytest.raises(BadInputError, match="put can not write"):
+        transfer.receive(layout, {"path": path, "name": "x"})
+
+
+def test_put_refuses_our_own_places_by_name_and_by_link(layout: Layout) -> None:
+    layout.hub.mkdir()
+    (layout.root / "innocent").symlink_to("hub")
+
+    for arguments in ({"path": "/", "name": "runs"}, {"path": "innocent", "name": "x"}):
+        with pytest.raises(BadInputError, match="put can not write"):
+            transfer.receive(layout, arguments)
+
+
+@pytest.mark.parametrize("path", ["a\nb", "../x", "a/../../x"])
+def test_put_refuses_paths_that_lead_outside(layout: Layout, path: str) -> None:
+    with pytest.raises(BadInputError):
+        transfer.receive(layout, {"path": path, "name": "x"})
+
+
+def test_put_refuses_published_dataset_versions(layout: Layout, tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "a.jsonl").write_text("{}")
+    datasets.stage(layout, {"name": "d", "version": "v1", "source": {"kind": "folder", "path": f"{tmp_path}/source"}})
+
+    for path in ("datasets/d/v1", "datasets/d/v1/new", "datasets/d/v1/a.jsonl"):
+        with pytest.raises(BadInputError, match="never changes"):
+            transfer.receive(layout, {"path": path, "name": "x", "replace": True})
+
+
+def test_get_and_ls_refuse_links_that_lead_out_of_the_volume(layout: Layout) -> None:
+    (layout.root / "out").symlink_to("/etc")
+
+    with pytest.raises(BadInputError):
+        transfer.ls(layout, {"path": "out"})
+    with pytest.raises(BadInputError):
+        transfer.send(layout, {"path": "out/passwd"})
+
+
+def test_ls_lists_what_is_there(layout: Layout) -> None:
+    (layout.root / "models" / "m").mkdir(parents=True)
+    (layout.root / "models" / "m" / "config.json").write_text("{}")
+    (layout.root / "latest").symlink_to("models/m")
+
+    flat = transfer.ls(layout, {"path": "/volume"})
+    deep = transfer.ls(layout, {"path": "models", "recursive": True})
+
+    assert [(entry["path"], entry["type"]) for entry in flat["entries"]] == [
+        ("latest", "link"),
+        ("models", "directory"),
+    ]
+    assert flat["entries"][0]["link"] == "models/m"
+    assert [(entry["path"], entry["size"]) for entry in deep["entries"] if entry["type"] == "file"] == [
+        ("models/m/config.json", 2)
+    ]
+
+
+def test_ls_and_du_say_what_is_missing(layout: Layout) -> None:
+    for program in (transfer.ls, transfer.du):
+        with pytest.raises(NotThereError, match="models"):
+            program(layout, {"path": "models"})
+
+
+def test_du_counts_hard_links_once_and_sorts_by_size(layout: Layout) -> None:
+    for name in ("small", "large"):
+        (layout.root / name).mkdir()
+    (layout.root / "small" / "f").write_bytes(os.urandom(8192))
+    (layout.root / "large" / "g").write_bytes(os.urandom(1 << 20))
+    os.link(layout.root / "large" / "g", layout.root / "large" / "h")
+
+    answer = transfer.du(layout, {})
+
+    said = subprocess.run(["du", "-sB1", layout.root], capture_output=True, text=True, check=True)
+    assert answer["bytes"] == int(said.stdout.split()[0])
+    assert [entry["path"] for entry in answer["entries"]] == ["large", "small"]
