@@ -8,7 +8,7 @@ from flows.parameters import Name, Size
 from tasks.volumes import grow, parse_optional_size, provision
 
 
-@flow(name="create volume", flow_run_name=flow_run_label)
+@flow(name="create-volume", flow_run_name=flow_run_label)
 def create_volume(cluster: LocalCluster, volume: Name, size: Size | None = None) -> None:
     """Create a volume, or find that it is there.
 
@@ -20,7 +20,7 @@ def create_volume(cluster: LocalCluster, volume: Name, size: Size | None = None)
     provision(cluster.connect(), volume, parse_optional_size(size))
 
 
-@flow(name="grow volume", flow_run_name=flow_run_label)
+@flow(name="grow-volume", flow_run_name=flow_run_label)
 def grow_volume(cluster: LocalCluster, volume: Name, size: Size) -> None:
     """Grow a volume in place. A volume never shrinks.
 

@@ -1,0 +1,83 @@
+"""Long-running processes of ours (server, worker, Hub), each with a note that tells later commands which one it is."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+LOG_SUFFIX = ".log"
+
+
+def start_noted(folder: Path, name: str, argv: Sequence[str], env: Mapping[str, str], **facts: Any) -> psutil.Process:
+    """Start a process in a group of its own, its output in `<folder>/<name>.log`, its note in `<folder>/<name>.json`.
+
+    Args:
+        env: added to this process's environment.
+        facts: JSON that later commands want to know of it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with log_of(folder, name).open("ab") as out:
+        process = psutil.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **env},
+        )
+    note = {"pid": process.pid, "started": process.create_time(), **facts}
+    _note(folder, name).write_text(json.dumps(note))
+    return process
+
+
+def noted(folder: Path, name: str) -> dict[str, Any] | None:
+    """The note of a process that lives; None if it does not, or is another one with its number."""
+    try:
+        note: dict[str, Any] = json.loads(_note(folder, name).read_text())
+        return note if _process(note) else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def stop_noted(folder: Path, name: str, grace_seconds: float = 10) -> bool:
+    """End a process and its group; say whether there was one."""
+    note = noted(folder, name)
+    process = _process(note) if note else None
+    if process is not None:
+        _end_group(process, grace_seconds)
+    _note(folder, name).unlink(missing_ok=True)
+    return process is not None
+
+
+def log_of(folder: Path, name: str) -> Path:
+    return folder / f"{name}{LOG_SUFFIX}"
+
+
+def _note(folder: Path, name: str) -> Path:
+    return folder / f"{name}.json"
+
+
+def _process(note: Mapping[str, Any]) -> psutil.Process | None:
+    try:
+        process = psutil.Process(note["pid"])
+        alive = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return process if alive and abs(process.create_time() - note["started"]) < 1 else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _end_group(process: psutil.Process, grace_seconds: float) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(grace_seconds)
+            return
+        except (ProcessLookupError, PermissionError):
+            return
+        except psutil.TimeoutExpired:
+            continue

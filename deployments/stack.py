@@ -1,0 +1,175 @@
+"""Everything that the embedded default runs, started and stopped together: Prefect server, worker, the demo's Hub.
+
+`python -m deployments.stack up|down`.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from blocks.clusters.errors import SlipwayError
+from blocks.hub_access import HubAccess
+from blocks.settings import Settings, load_settings
+from deployments import server
+from deployments.demo.assets import write_dataset, write_model
+from deployments.processes import log_of, noted, start_noted, stop_noted
+from deployments.server import Server
+
+PROJECT = Path(__file__).resolve().parent.parent
+DEMO = PROJECT / ".slipway" / "demo"
+POOL = "local"
+_PROFILE = PROJECT / "prefect.toml"
+_MARK = "# written by `make up`, removed by `make down`\n"
+_HUB_PORT = 4280
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The processes of one state folder.
+
+    Args:
+        state: where notes, logs, the server's home and the local cluster are.
+        usual_ports: usual ports where they are free; False for any free ones.
+    """
+
+    state: Path = PROJECT / ".slipway"
+    usual_ports: bool = True
+
+    @property
+    def home(self) -> Path:
+        return self.state / "prefect"
+
+    @property
+    def running(self) -> bool:
+        """Whether all of it runs."""
+        parts = [server.running(self.home), noted(self.state, "hub"), noted(self.state, "worker")]
+        return all(part is not None for part in parts)
+
+    def settings(self) -> Settings:
+        """The project's settings, with the local cluster in the state folder."""
+        settings = load_settings(PROJECT / "slipway.toml")
+        local = settings.clusters["local"].model_copy(update={"root": str(self.state / "local")})
+        return settings.model_copy(update={"clusters": {**settings.clusters, "local": local}})
+
+    def up(self, say: Say) -> Server:
+        """Start what is not running: server, Hub, blocks, worker, deployments.
+
+        Args:
+            say: told what is being waited for.
+
+        Raises:
+            SlipwayError: a part did not start; names its log.
+        """
+        make_assets()
+        endpoint = self._hub(say)
+        running = server.running(self.home)
+        if running:
+            say(f"the Prefect server is running: {running.ui}")
+        else:
+            say("starting a Prefect server (SQLite, loopback)")
+            running = server.start(self.home, port=None if self.usual_ports else server.free_port(0))
+        os.environ.update(running.environment())  # before anything here imports prefect
+        say("registering blocks")
+        _register(self.settings(), endpoint)
+        say("deploying prefect.yaml and starting a worker")
+        self._worker(running)
+        self._deploy(running)
+        return running
+
+    def down(self, say: Say) -> None:
+        """Stop what `up` started; jobs that run go on."""
+        parts = ((self.state, "worker", "worker"), (self.home, "server", "Prefect server"), (self.state, "hub", "Hub"))
+        for folder, name, what in parts:
+            if stop_noted(folder, name):
+                say(f"stopped the {what}")
+
+    def _hub(self, say: Say) -> str:
+        note = noted(self.state, "hub")
+        if note:
+            return str(note["url"])
+        say("starting the demo's Hub")
+        port = server.free_port(_HUB_PORT if self.usual_ports else 0)
+        url = f"http://127.0.0.1:{port}"
+        argv = [sys.executable, "-m", "deployments.hub.server", "--root", str(DEMO / "repos"), "--port", str(port)]
+        start_noted(self.state, "hub", argv, {"PYTHONPATH": str(PROJECT)}, url=url)
+        return url
+
+    def _worker(self, running: Server) -> None:
+        if noted(self.state, "worker"):
+            return
+        command = [sys.executable, "-m", "prefect", "worker", "start"]
+        env = {**running.environment(), "PREFECT_WORKER_QUERY_SECONDS": "2"}
+        start_noted(self.state, "worker", [*command, "--pool", POOL, "--type", "process", "--name", POOL], env)
+
+    def _deploy(self, running: Server) -> None:
+        argv = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
+        env = {**os.environ, **running.environment(), "PYTHONPATH": str(PROJECT)}
+        done = subprocess.run(argv, cwd=PROJECT, env=env, capture_output=True, text=True, check=False)
+        log = log_of(self.state, "deploy")
+        log.write_text(done.stdout + done.stderr)
+        if done.returncode:
+            raise SlipwayError("Deploying prefect.yaml failed.", f"Its log says why: {log}.")
+
+
+def write_profile(running: Server) -> None:
+    """Let plain `prefect` commands in this folder find the server, unless the folder has its own prefect.toml."""
+    if not _PROFILE.exists() or _PROFILE.read_text().startswith(_MARK):
+        _PROFILE.write_text(f'{_MARK}[api]\nurl = "{running.url}"\n')
+
+
+def remove_profile() -> None:
+    if _PROFILE.is_file() and _PROFILE.read_text().startswith(_MARK):
+        _PROFILE.unlink()
+
+
+def make_assets() -> None:
+    repository, dataset = DEMO / "repos" / "models" / "slipway" / "tiny-lm", DEMO / "harbour"
+    if not (repository / "config.json").exists():
+        repository.parent.mkdir(parents=True, exist_ok=True)
+        write_model(repository)
+    if not dataset.exists():
+        write_dataset(dataset)
+
+
+def _register(settings: Settings, endpoint: str) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectAlreadyExists
+
+    from deployments.register import register
+
+    register(settings, {"demo": HubAccess(endpoint=endpoint)})
+    with get_client(sync_client=True) as client:
+        try:
+            client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
+        except ObjectAlreadyExists:
+            pass
+
+
+def main(verb: str) -> None:
+    begun = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"[{time.monotonic() - begun:5.1f} s] {text}", flush=True)
+
+    if verb == "down":
+        Stack().down(say)
+        remove_profile()
+        return
+    running = Stack().up(say)
+    write_profile(running)
+    print(f"\nThe Prefect UI is at {running.ui}/v2/dashboard; in this folder `prefect deployment run 'finetune/local'`")
+    print(f"works as it is, elsewhere after  export PREFECT_API_URL={running.url}\n`make down` ends it all.")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except SlipwayError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,123 @@
+"""Real servers for the tests: a Hub, a Prefect server, and all of the embedded default with its worker."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from blocks.clusters.local.cluster import LocalCluster
+from deployments import server
+from deployments.stack import DEMO, PROJECT, Stack, make_assets
+
+
+@dataclass(frozen=True)
+class Running:
+    """The embedded default, running.
+
+    Args:
+        env: for processes that talk to its Prefect server.
+        cluster: the local cluster that its flows use.
+    """
+
+    stack: Stack
+    url: str
+    env: dict[str, str]
+    cluster: LocalCluster
+
+    def prefect(self, *arguments: str, check: bool = True) -> str:
+        """Run the `prefect` command and return what it printed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "prefect", *arguments],
+            cwd=PROJECT,
+            env={**os.environ, **self.env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def run(self, deployment: str, **parameters: object) -> str:
+        """Start a deployment run as a person would and return its id."""
+        said = self.prefect("deployment", "run", deployment, "--params", json.dumps(parameters))
+        return next(line.split()[-1] for line in said.splitlines() if "UUID" in line)
+
+    def api(self, method: str, path: str, body: object = None) -> object:
+        request = urllib.request.Request(
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def state(self, flow_run: str) -> dict[str, str]:
+        found = self.api("GET", f"/flow_runs/{flow_run}")
+        assert isinstance(found, dict)
+        return found["state"] or {"type": "NONE", "name": "", "message": ""}
+
+    def wait(self, flow_run: str, *types: str, seconds: float = 120) -> dict[str, str]:
+        """Wait until a flow run is in a state of one of the types."""
+        deadline = time.monotonic() + seconds
+        while (state := self.state(flow_run))["type"] not in types:
+            assert time.monotonic() < deadline, f"{flow_run} is {state} after {seconds} s"
+            time.sleep(0.3)
+        return state
+
+    def log(self, flow_run: str) -> list[str]:
+        asked = {"logs": {"flow_run_id": {"any_": [flow_run]}}, "sort": "TIMESTAMP_ASC", "limit": 200}
+        found = self.api("POST", "/logs/filter", asked)
+        assert isinstance(found, list)
+        return [row["message"] for row in found]
+
+
+@pytest.fixture(scope="session")
+def demo_assets() -> Path:
+    """The demo's repositories and dataset."""
+    make_assets()
+    return DEMO
+
+
+@pytest.fixture(scope="session")
+def hub_url(demo_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Hub that serves the demo's model."""
+    port = server.free_port(0)
+    url = f"http://127.0.0.1:{port}"
+    argv = [sys.executable, "-m", "deployments.hub.server", "--root", str(demo_assets / "repos"), "--port", str(port)]
+    with (tmp_path_factory.mktemp("hub") / "log").open("w") as log:
+        process = subprocess.Popen(argv, cwd=PROJECT, stdout=log, stderr=log)
+    yield url
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """All of the embedded default on free ports: server, Hub, worker, deployments."""
+    before = dict(os.environ)
+    stack = Stack(tmp_path_factory.mktemp("stack"), usual_ports=False)
+    try:
+        started = stack.up(lambda text: None)
+        cluster = stack.settings().cluster()
+        assert isinstance(cluster, LocalCluster)
+        yield Running(stack, started.url, started.environment(), cluster)
+    finally:
+        stack.down(lambda text: None)
+        for key in os.environ.keys() - before.keys():
+            del os.environ[key]
+        os.environ.update(before)
+
+
+@pytest.fixture(scope="session")
+def prefect_server(running: Running) -> dict[str, str]:
+    """The environment of processes that talk to a real Prefect server."""
+    return running.env
