@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from blocks.clusters.errors import SlipwayError
 from deployments.processes import log_of, noted, start_noted, stop_noted
 
@@ -65,7 +67,7 @@ def start(home: Path, *, port: int | None = None, waiting: Callable[[float], Non
     begun = time.monotonic()
     while not healthy(url):
         waited = time.monotonic() - begun
-        if process.poll() is not None or waited > _PATIENCE_SECONDS:
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE or waited > _PATIENCE_SECONDS:
             stop(home)
             raise SlipwayError("The Prefect server did not start.", f"Its log says why: {log_of(home, _NAME)}.")
         waiting(waited)

@@ -3,6 +3,7 @@
 `python -m deployments.stack up|down`.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -146,10 +147,8 @@ def _register(settings: Settings, endpoint: str) -> None:
 
     register(settings, {"demo": HubAccess(endpoint=endpoint)})
     with get_client(sync_client=True) as client:
-        try:
+        with contextlib.suppress(ObjectAlreadyExists):
             client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
-        except ObjectAlreadyExists:
-            pass
 
 
 def main(verb: str) -> None:

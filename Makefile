@@ -1,0 +1,49 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo up down test test-browser lint types docs lock clean
+
+help: ## Show what there is.
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: .venv/.installed ## Run the main job, end to end, on this machine.
+	@$(BIN)/python -m deployments.demo.run
+
+up: .venv/.installed ## Start a Prefect server with all deployments, a worker and the demo's Hub.
+	@$(BIN)/python -m deployments.stack up
+
+down: .venv/.installed ## Stop what `make up` started.
+	@$(BIN)/python -m deployments.stack down
+
+test: .venv/.installed-dev ## Run the tests.
+	@$(BIN)/python -m pytest -m "not browser and not cluster"
+
+test-browser: .venv/.installed-dev ## Run the tests of the Prefect UI; needs Chromium.
+	@$(BIN)/python -m pytest -m browser tests/browser
+
+lint: .venv/.installed-dev ## Check format, style and the floors of the house.
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+types: .venv/.installed-dev ## Check types.
+	@$(BIN)/mypy
+
+lock: .venv/.installed-dev ## Resolve the dependencies anew.
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+		pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+		--group dev pyproject.toml -o requirements-dev.lock
+
+clean: ## Remove the demo's volumes, server and reports.
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m deployments.stack down; fi
+	@if [ -d .slipway ]; then chmod -R u+w .slipway && rm -rf .slipway; fi
+
+.venv/.installed: requirements.lock pyproject.toml deployments/install.py
+	@$(PYTHON) deployments/install.py
+	@touch $@
+
+.venv/.installed-dev: requirements-dev.lock pyproject.toml deployments/install.py
+	@$(PYTHON) deployments/install.py --dev
+	@touch .venv/.installed $@
