@@ -54,10 +54,15 @@ def _observe(place: Place, submitted: dict[str, Any]) -> JobStatus:
 
 
 def _unfinished(place: Place) -> dict[str, Any]:
-    supervised = is_locked(place.lock)
-    state = read_json(place.state)
-    if supervised:
-        return state or {"state": JobState.QUEUED, "reason": "starts"}
+    # The order of looks matters: a supervisor that had begun before a look at the lock, and does not hold it, is gone;
+    # only then is the state its last, and only then does a missing end record mean that nobody will write one.
+    while True:
+        before = read_json(place.state)
+        if is_locked(place.lock):
+            return before or {"state": JobState.QUEUED, "reason": "starts"}
+        state = read_json(place.state)
+        if before is not None or state is None:
+            break
     if state is None:
         reason = "was not started by whoever submitted it: submit it again, or stop it"
         return {"state": JobState.QUEUED, "reason": reason}
@@ -65,7 +70,6 @@ def _unfinished(place: Place) -> dict[str, Any]:
     if program is not None and program.lives:
         reason = f"its supervisor is gone, but process {program.pid} still runs: how it ends will not be known"
         return {**state, "reason": reason}
-    # It may have ended, all in order, since the first look.
     return read_json(place.end) or {
         **state,
         "state": JobState.LOST,

@@ -63,10 +63,14 @@ def start(
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a child of ours has ended. It stays a zombie until `end` where the system can do that (Linux)."""
-    if hasattr(os, "waitid"):
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    return not identify_or_none(pid)
+    """Whether a program of ours has ended; it stays a zombie until `end`. Reaps the orphans that came to us."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return identify_or_none(pid) is None
+    while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        if found.si_pid == pid:
+            return True
+        os.waitpid(found.si_pid, 0)
+    return False
 
 
 def end(pid: int) -> int:

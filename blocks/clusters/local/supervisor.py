@@ -72,7 +72,7 @@ class Supervisor:
             end = Ended("lost", "lost", f"Its supervisor failed: {type(error).__name__}: {error}.")
         self._times.note()
         bad = end.record["state"] != "completed"
-        self._place.write_end(
+        self._write_end(
             {
                 **end.record,
                 "started_at": self._state.get("started_at"),
@@ -82,6 +82,17 @@ class Supervisor:
         )
         self._place.claim.unlink(missing_ok=True)
         remove_tree(self._place.scratch)
+
+    def _write_end(self, end: dict[str, Any]) -> None:
+        """A full disk is waited out, for a while: scratch is given up first, and somebody may make room."""
+        for _ in range(600):
+            try:
+                self._place.write_end(end)
+            except OSError:
+                remove_tree(self._place.scratch)
+                time.sleep(1)
+            else:
+                return
 
     def _wait_for_slots(self) -> None:
         wanted = Claim(job=self._place.name, submitted=self._submitted, **self._launch["wants"])
