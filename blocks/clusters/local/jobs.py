@@ -5,6 +5,7 @@ limits and scratch sizes (memory is counted for the queue), and images (a job ru
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import signal
@@ -53,7 +54,14 @@ class LocalJobs:
         launch.check(job, self._capacity)
         place = self._place(job.name)
         if place.read() is None:
-            self._publish(job, place)
+            try:
+                self._publish(job, place)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                raise SlipwayError(
+                    f"The job {job.name!r} was not submitted: the disk under {self._root} is full.", "Make room there."
+                ) from error
         submitted = place.read() or {}
         if submitted.get("request_hash", job.request_hash) != job.request_hash:
             raise ConflictError(

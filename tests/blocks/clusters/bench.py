@@ -26,10 +26,13 @@ class Bench:
     Args:
         cluster: the cluster: 8 CPUs, 64 GiB, 2 GPUs of kind h100.
         connect: Python source of an expression for the same cluster, for another process.
+        contains: whether it can keep a job from writing to a read-only mount and from using more memory than it
+            asked for. The local cluster can not: its jobs are processes of one user.
     """
 
     cluster: Cluster
     connect: str
+    contains: bool
 
     def job(self, name: str = "one", code: str = "", *arguments: str, **changes: Any) -> Job:
         """A job that runs Python code, with what it asks for spelt out in its request hash."""

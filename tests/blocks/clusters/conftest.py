@@ -16,7 +16,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     root = tmp_path / "cluster"
     cluster = LocalCluster(root, cpus=8, memory_bytes=64 * GI, gpus={"h100": 2})
     settings = f"Path({str(root)!r}), cpus=8, memory_bytes={64 * GI}, gpus={{'h100': 2}}"
-    yield Bench(cluster, f"LocalCluster({settings})")
+    yield Bench(cluster, f"LocalCluster({settings})", contains=False)
     for status in cluster.jobs.find({}):
         if status.live:
             cluster.jobs.stop(status.name, grace_seconds=0)

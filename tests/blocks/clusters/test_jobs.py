@@ -110,6 +110,23 @@ def test_a_sub_path_can_not_lead_out_of_its_volume(bench: Bench) -> None:
         bench.cluster.jobs.submit(bench.job("one", mounts=(on_shelf(sub_path="../.."),)))
 
 
+def test_a_read_only_mount_can_not_be_written(bench: Bench) -> None:
+    if not bench.contains:
+        pytest.skip("nothing keeps a process of the same user from writing to a directory")
+    bench.volume()
+    code = "import sys; open(sys.argv[1], 'w')"
+    bench.cluster.jobs.submit(bench.job("one", code, "/volume/x", mounts=(on_shelf(read_only=True),)))
+    assert bench.ended("one").cause == Cause.EXIT
+    assert "Read-only" in bench.status("one").last_lines[-1]
+
+
+def test_a_job_over_its_memory_limit_is_out_of_memory(bench: Bench) -> None:
+    if not bench.contains:
+        pytest.skip("memory is counted for the queue and not limited")
+    bench.cluster.jobs.submit(bench.job("one", "x = bytearray(2**30)", memory_bytes=GI // 8))
+    assert bench.ended("one").cause == Cause.OUT_OF_MEMORY
+
+
 def test_scratch_is_writable_and_gone_with_the_job(bench: Bench) -> None:
     code = "import sys, os; p = sys.argv[1] + '/kept'; print(os.path.exists(p)); open(p, 'w').write('x')"
     for name in ("one", "two"):

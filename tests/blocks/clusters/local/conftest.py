@@ -10,6 +10,6 @@ from tests.blocks.clusters.local.bench import LocalBench
 
 @pytest.fixture
 def local(bench: Bench, tmp_path: Path) -> LocalBench:
-    found = LocalBench(bench.cluster, bench.connect)
+    found = LocalBench(bench.cluster, bench.connect, bench.contains)
     found.root = tmp_path / "cluster"
     return found

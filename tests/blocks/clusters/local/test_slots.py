@@ -76,6 +76,17 @@ def test_jobs_that_wait_are_served_in_the_order_in_which_they_were_submitted(loc
     assert sorted(names, key=lambda name: started[name]) == names
 
 
+def test_no_two_jobs_ever_have_the_same_gpu(local: LocalBench) -> None:
+    code = (
+        "import os, sys, time; busy = sys.argv[1] + '/gpu-' + os.environ['CUDA_VISIBLE_DEVICES']\n"
+        "os.close(os.open(busy, os.O_CREAT | os.O_EXCL)); time.sleep(0.05); os.unlink(busy)"
+    )
+    names = [f"job-{number}" for number in range(12)]
+    for name in names:
+        local.cluster.jobs.submit(local.job(name, code, str(local.root), gpus=1))
+    assert {local.ended(name).state for name in names} == {JobState.COMPLETED}
+
+
 def test_a_dead_jobs_slots_are_free_but_not_while_its_program_lives(local: LocalBench) -> None:
     program = local.running("a", gpus=2)
     local.kill_supervisor("a")
