@@ -12,6 +12,7 @@ from blocks.clusters.job import SecretRef
 from blocks.clusters.local.call import LocalStream, call_program, stream_program
 from blocks.clusters.local.environment import look_up
 from blocks.clusters.local.jobs import LocalJobs
+from blocks.clusters.local.observe import observe_live
 from blocks.clusters.local.sessions import LocalSessions
 from blocks.clusters.local.volumes import LocalVolumes
 from blocks.clusters.names import check_name
@@ -95,8 +96,8 @@ class LocalCluster:
     def _used_by(self) -> Mapping[str, Sequence[str]]:
         """Volume → the live jobs and people's sessions that mount it."""
         users: dict[str, list[str]] = {}
-        for status in self.jobs.find({}):
-            for volume in {mount.volume for mount in status.mounts} if status.live else ():
+        for status in observe_live(self._root, self.owner):
+            for volume in {mount.volume for mount in status.mounts}:
                 users.setdefault(volume, []).append(f"job {status.name}")
         for session in self.sessions.list():
             if not session.internal:
