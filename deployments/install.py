@@ -1,4 +1,4 @@
-"""Installs the locked packages into `.venv`, quietly and with progress. Runs on the system's Python, before anything is there.
+"""Installs the locked packages into `.venv`, quietly and with progress, with nothing but the system's Python.
 
 `python3 deployments/install.py [--dev]`.
 """
@@ -15,7 +15,7 @@ NEWEST_UV_KNOWN = "uv>=0.9,<1"
 
 
 def main(dev: bool) -> None:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - this is where others learn it
         sys.exit(f"error: Slipway needs Python 3.11 or newer, this is {sys.version.split()[0]}. Say PYTHON=python3.12.")
     lock = PROJECT / ("requirements-dev.lock" if dev else "requirements.lock")
     python = VENV / "bin" / "python"
@@ -32,7 +32,7 @@ def main(dev: bool) -> None:
     say("installed", begun)
 
 
-def run(begun: float, *command: "str | Path") -> None:
+def run(begun: float, *command: object) -> None:
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     if done.returncode:
         say("failed", begun)

@@ -146,9 +146,8 @@ def _register(settings: Settings, endpoint: str) -> None:
     from deployments.register import register
 
     register(settings, {"demo": HubAccess(endpoint=endpoint)})
-    with get_client(sync_client=True) as client:
-        with contextlib.suppress(ObjectAlreadyExists):
-            client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
+    with get_client(sync_client=True) as client, contextlib.suppress(ObjectAlreadyExists):
+        client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
 
 
 def main(verb: str) -> None:
