@@ -9,7 +9,9 @@ from tasks.pod.checkpoints import safetensors
 from tasks.pod.checkpoints.evidence import TornError, UnclearError
 from tasks.pod.checkpoints.tree import scan
 from tasks.pod.layout import Layout
+from tasks.pod.sizes import size_text
 
+_AGAIN = "Put or stage the weights again."
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 _TRAINING = (
@@ -25,11 +27,16 @@ _TRAINING = (
     "trainer",
     "trainer_state.json",
 )
-"""What trainers write beside or instead of weights (checked against the formats in `tasks.pod.checkpoints`)."""
+"""What trainers write beside weights or instead: DCP, our tiny trainer, Hugging Face Trainer, accelerate, prime-rl."""
 
 
 class _Unusable(Exception):  # noqa: N818 - a verdict, not a fault
-    """Why a directory can not be used as weights."""
+    """Why a directory can not be used as weights, and what to do about it."""
+
+    def __init__(self, why: str, remedy: str = _AGAIN) -> None:
+        super().__init__(why, remedy)
+        self.why = why
+        self.remedy = remedy
 
 
 def inspect(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -40,8 +47,9 @@ def inspect(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments: "path", relative to the volume or as `/volume/…`.
 
     Returns:
-        "ok", "why" (a sentence with the remedy if not ok), "path" (relative), "parameters", "bytes" (of the weights),
-        "architecture" and "model_type" (from config.json), "files" (the weight files); the last five null if not ok.
+        "ok", "why" (what was found), "remedy" (what to do if not ok, else ""), "path" (relative), "parameters", "bytes"
+        (of the weights), "architecture" and "model_type" (from config.json), "files" (the weight files); the last five
+        null if not ok.
 
     Raises:
         BadInputError: the path leads out of the volume.
@@ -49,22 +57,25 @@ def inspect(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     directory = layout.resolve(arguments["path"])
     path = layout.relative(directory)
     try:
-        return {"ok": True, "why": "complete", "path": path} | _facts(directory, path)
+        facts = _facts(directory, path)
     except _Unusable as found:
         unknown = dict.fromkeys(("parameters", "bytes", "architecture", "model_type", "files"))
-        return {"ok": False, "why": str(found), "path": path} | unknown
+        return {"ok": False, "why": found.why, "remedy": found.remedy, "path": path} | unknown
+    kind = facts["architecture"] or facts["model_type"] or "weights"
+    why = f"{kind}, {facts['parameters']:,} parameters, {size_text(facts['bytes'])}, complete"
+    return {"ok": True, "why": why, "remedy": "", "path": path} | facts
 
 
 def _facts(directory: Path, path: str) -> dict[str, Any]:
     if not directory.exists():
-        raise _Unusable(f"There is nothing at {path}: stage a model, or put weights into models/<name>.")
+        raise _Unusable(f"there is nothing at {path}.", "Stage a model, or put weights into models/<name>.")
     if not directory.is_dir():
-        raise _Unusable(f"{path} is a file: name the directory with config.json and the weights.")
+        raise _Unusable(f"{path} is a file.", "Name the directory with config.json and the weights.")
     _refuse_checkpoint(directory, path)
     config = _read(directory, "config.json") if (directory / "config.json").exists() else None
     shards = _shards(directory)
     if config is None or not shards:
-        raise _Unusable(_what_is_missing(directory, path, config is not None))
+        raise _Unusable(*_what_is_missing(directory, path, config is not None))
     parameters = 0
     for shard, tensors in sorted(shards.items()):
         parameters += _check(directory, shard, tensors)
@@ -82,8 +93,8 @@ def _refuse_checkpoint(directory: Path, path: str) -> None:
     signs = [name for name in _TRAINING if (directory / name).exists()]
     if signs:
         raise _Unusable(
-            f"{path} is a training checkpoint of a run (it has {signs[0]}), not weights: use [resume].dir to continue"
-            " from it, or fork the run."
+            f"this is a training checkpoint of a run (it has {signs[0]}), not weights.",
+            "To continue from it, use [resume].dir, or fork the run.",
         )
 
 
@@ -95,7 +106,7 @@ def _shards(directory: Path) -> dict[str, set[str]]:
     if (directory / _INDEX).exists():
         weight_map = _read(directory, _INDEX).get("weight_map")
         if not isinstance(weight_map, dict) or not weight_map:
-            raise _Unusable(f"{_INDEX} names no tensors: put the weights again.")
+            raise _Unusable(f"{_INDEX} names no tensors.")
         for tensor, shard in weight_map.items():
             if not isinstance(shard, str) or "/" in shard or not shard.endswith(".safetensors"):
                 raise _Unusable(f"{_INDEX} names {shard!r}, which is no shard beside it.")
@@ -112,9 +123,9 @@ def _check(directory: Path, shard: str, tensors: set[str]) -> int:
         header = safetensors.check(scan(real), real.name)
     except (TornError, UnclearError, OSError) as error:
         why = str(error).replace(real.name, shard)
-        raise _Unusable(f"The weights are not complete: {why}. Put or stage them again.") from error
+        raise _Unusable(f"the weights are not complete: {why}.") from error
     if lacking := sorted(tensors - header.names):
-        raise _Unusable(f"The weights are not complete: {shard} lacks {lacking[0]!r}, which the index says it holds.")
+        raise _Unusable(f"the weights are not complete: {shard} lacks {lacking[0]!r}, which the index says it holds.")
     with real.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         entries = json.loads(file.read(length))
@@ -125,23 +136,23 @@ def _read(directory: Path, name: str) -> dict[str, Any]:
     try:
         content = json.loads((directory / name).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise _Unusable(f"{name} can not be read ({error}): put the weights again.") from error
+        raise _Unusable(f"{name} can not be read ({error}).") from error
     if not isinstance(content, dict):
-        raise _Unusable(f"{name} is no JSON object: put the weights again.")
+        raise _Unusable(f"{name} is no JSON object.")
     return content
 
 
-def _what_is_missing(directory: Path, path: str, has_config: bool) -> str:
+def _what_is_missing(directory: Path, path: str, has_config: bool) -> tuple[str, str]:
     names = {entry.name for entry in directory.iterdir()}
     if "adapter_config.json" in names:
-        return f"{path} is a LoRA adapter, not whole weights: name the directory of its base model, or merge it first."
+        return "this is a LoRA adapter, not whole weights.", "Name the directory of its base model, or merge it first."
     if any(name.endswith((".bin", ".pt", ".pth", ".gguf")) for name in names):
-        return f"{path} has no safetensors: convert its weights to safetensors first."
+        return "it has no safetensors.", "Convert its weights to safetensors first."
     steps = sorted(name for name in names if name.startswith(("step_", "checkpoint-", "step-")))
     if steps:
-        return f"{path} has no weights of its own, but {len(steps)} steps of a run: to continue one, use [resume].dir."
+        return f"it has no weights, but {len(steps)} steps of a run.", "To continue one of them, use [resume].dir."
     if has_config:
-        return f"{path} has a config.json and no {_SINGLE}: put the weights beside it."
+        return f"it has a config.json and no {_SINGLE}.", "Put the weights beside it."
     if any(name.endswith(".safetensors") for name in names):
-        return f"{path} has safetensors and no config.json: put the model's config.json beside them."
-    return f"There are no weights at {path}: it has no config.json and no safetensors."
+        return "it has safetensors and no config.json.", "Put the model's config.json beside them."
+    return f"there are no weights at {path}.", "Name a directory with config.json and safetensors."

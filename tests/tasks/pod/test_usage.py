@@ -1,0 +1,21 @@
+import os
+import subprocess
+from pathlib import Path
+
+from tasks.pod.layout import Layout
+from tasks.pod.usage import usage
+
+
+def test_usage_agrees_with_du(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "f").write_bytes(os.urandom(100_000))
+    os.link(tmp_path / "a" / "f", tmp_path / "a" / "b" / "same")
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 30)
+    (tmp_path / "loop").symlink_to(".")
+
+    answer = usage(Layout(tmp_path), {})
+
+    said = subprocess.run(["du", "-sB1", tmp_path], capture_output=True, text=True, check=True)
+    assert answer["used_bytes"] == int(said.stdout.split()[0])
+    assert 0 < answer["disk_free_bytes"] <= answer["disk_bytes"]
