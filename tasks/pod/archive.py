@@ -20,6 +20,7 @@ from tasks.pod.walk import Entry, check_name, walk
 
 _TREE = "tree"
 _END = "end"
+_MTIME = "SLIPWAY.mtime_ns"  # tar's own is a decimal that Python reads as a float: off by some hundred nanoseconds
 _CHUNK = 1 << 20
 _RECORD = 10240  # to which a tar stream is padded
 
@@ -70,7 +71,8 @@ def pack(source: Path, out: BinaryIO) -> Totals:
     for entry in _entries(source):
         member = tarfile.TarInfo(f"{_TREE}/{entry.path}" if entry.path else _TREE)
         member.mode = stat.S_IMODE(entry.stat.st_mode) & 0o777
-        member.mtime = entry.stat.st_mtime_ns / 1e9
+        member.mtime = entry.stat.st_mtime_ns // 10**9
+        member.pax_headers = {_MTIME: str(entry.stat.st_mtime_ns)}
         if entry.link is not None:
             member.type, member.linkname = tarfile.SYMTYPE, entry.link
             written += _write(out, member)
@@ -156,7 +158,7 @@ class _Unpacking:
             self._end = Totals(said["files"], said["bytes"])
             return
         target = self._target(member.name)
-        mode, mtime_ns = member.mode & 0o777, round(member.mtime * 1e9)
+        mode, mtime_ns = member.mode & 0o777, _mtime_ns(member)
         if member.name == _TREE:
             self._root = mode, mtime_ns
         if member.isdir():
@@ -219,6 +221,11 @@ class _Unpacking:
         if not link.resolve().is_relative_to(root.resolve()):
             link.unlink()
             raise BadInputError(f"The stream has a link that leads outside, to {to!r}.", "Do not unpack it.")
+
+
+def _mtime_ns(member: tarfile.TarInfo) -> int:
+    exact = member.pax_headers.get(_MTIME, "")
+    return int(exact) if exact.isascii() and exact.isdigit() and len(exact) < 20 else round(member.mtime * 1e9)
 
 
 def discard(into: Path) -> None:

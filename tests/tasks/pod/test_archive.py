@@ -39,7 +39,7 @@ def described(root: Path) -> dict[str, tuple[int, int, bytes | str | None]]:
         if path.is_file():
             content = path.read_bytes()
         key = path.relative_to(root).as_posix()
-        found[key] = (stat.S_IMODE(status.st_mode), status.st_mtime_ns // 1000, content)
+        found[key] = (stat.S_IMODE(status.st_mode), status.st_mtime_ns, content)
     return found
 
 
