@@ -63,7 +63,9 @@ def start(home: Path, *, port: int | None = None, waiting: Callable[[float], Non
     port = port or free_port(USUAL_PORT)
     url = f"http://127.0.0.1:{port}/api"
     argv = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    process = start_noted(home, _NAME, argv, {**_environment(home), "PREFECT_API_URL": ""}, url=url)
+    # Unless it is told the address, the UI asks for the API at the usual port, whatever the server listens on.
+    env = {**_environment(home), "PREFECT_API_URL": "", "PREFECT_SERVER_UI_API_URL": url}
+    process = start_noted(home, _NAME, argv, env, url=url)
     begun = time.monotonic()
     while not healthy(url):
         waited = time.monotonic() - begun
