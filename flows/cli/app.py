@@ -1,0 +1,70 @@
+"""The command `slipway`: its groups, and the one place where expected failures become a line and an exit code."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from flows.cli import checkpoints, files, runs, volumes
+
+app = typer.Typer(
+    name="slipway",
+    help="Stage data once, launch fine-tunes, and keep training from any completed step.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help made with Rich takes three times as long
+)
+files.add_to(volumes.app)
+app.add_typer(volumes.app, name="volumes")
+app.add_typer(runs.app, name="runs")
+checkpoints.add_to(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(f"slipway {version('slipway')}")
+        except PackageNotFoundError:
+            typer.echo("slipway, not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def slipway(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Stage data once, launch fine-tunes, and keep training from any completed step."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line. An expected failure is one line on standard error and its exit code.
+
+    Args:
+        arguments: those of the process by default.
+    """
+    from tasks.errors import EXPECTED
+
+    command = typer.main.get_command(app)
+    try:
+        command(arguments, prog_name="slipway")
+    except EXPECTED as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: Exception) -> int:
+    """2 for what can never work, also where a program beside the data said so; 1 for the rest."""
+    from blocks.clusters.errors import ProgramError
+    from tasks.pod.errors import BadInputError
+
+    if isinstance(error, ProgramError):
+        return BadInputError.exit_code if error.kind == BadInputError.__name__ else error.exit_code
+    return int(getattr(error, "exit_code", 1))
+
+
+if __name__ == "__main__":
+    main()

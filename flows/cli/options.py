@@ -1,0 +1,40 @@
+"""The options that many commands share. Imports nothing but Typer, so that `slipway --help` answers at once."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+ClusterName = Annotated[
+    str | None, typer.Option("--cluster", metavar="NAME", help="A cluster of slipway.toml. [default: the default one]")
+]
+Owner = Annotated[str | None, typer.Option(metavar="NAME", help="Whose volumes. [default: the settings' own]")]
+OutputFormat = Annotated[Output, typer.Option("--output", "-o", help="For people, or for programs.")]
+VolumeName = Annotated[str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and hyphens.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")]
+OfVolume = Annotated[
+    str | None,
+    typer.Option("--volume", metavar="NAME", help="The volume of the run. [default: the one that has it]"),
+]
+HubName = Annotated[
+    str | None, typer.Option("--hub", metavar="NAME", help="A hub of slipway.toml. [default: the default one]")
+]
+VolumeSize = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Of a volume that has to be created, such as 500Gi; an existing one is left."),
+]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
+]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATH", help="Vouch for a checkpoint that can not be proven; may be repeated."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop there.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the run's job is submitted.")]

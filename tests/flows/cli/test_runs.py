@@ -1,0 +1,118 @@
+"""`slipway runs` and `slipway checkpoints`, on runs that were made without Prefect."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.flows.cli.conftest import Slipway
+
+
+def test_runs_are_listed_with_what_became_of_them(bench: Slipway) -> None:
+    rows = {row["run"]: row for row in bench("runs", "list", "-o", "json").json}
+    base, more = rows["base"], rows["more"]
+    assert (base["state"], base["step"], base["max_steps"], base["attempts"], base["parent"]) == (
+        *("completed", 6, 6, 1),
+        None,
+    )
+    assert (more["parent"], more["parent_step"], more["step"], more["volume"]) == ("base", 4, 8, "bench")
+    assert isinstance(more["loss"], float)
+    table = bench("runs", "list", "--volume", "bench").out
+    assert all(word in table for word in ("base", "more", "8/8", "completed"))
+
+
+def test_a_run_is_shown_with_its_attempts_and_where_it_came_from(bench: Slipway) -> None:
+    shown = bench("runs", "show", "more", "-o", "json").json
+    assert shown["continued_from"]["run"] == "base"
+    assert shown["continued_from"]["step"] == 4
+    assert shown["history"][0]["end"]["cause"] == "completed"
+    assert shown["weights"]["repo"] == "slipway/tiny-lm"
+    text = bench("runs", "show", "more").out
+    assert all(word in text for word in ("step 4 of base", "held step 4", "slipway/tiny-lm@", "8/8"))
+
+
+def test_logs_are_the_attempts_own(bench: Slipway) -> None:
+    assert bench("runs", "logs", "base").out
+    followed = bench("runs", "logs", "base", "--follow", "--attempt", "1")
+    assert "ended as completed" in followed.err
+    bench("runs", "logs", "base", "--attempt", "2").refused(1, "no attempt 2")
+
+
+def test_stopping_what_is_over_says_so(bench: Slipway) -> None:
+    answer = bench("runs", "stop", "base")
+    assert (answer.code, answer.out) == (0, "")
+    assert "it is completed" in answer.err
+    assert bench("runs", "stop", "base", "-o", "json").json["stopped"] is False
+
+
+def test_a_run_that_is_not_there_is_named_with_the_nearest(bench: Slipway) -> None:
+    for words in (["runs", "show"], ["runs", "logs"], ["runs", "stop"], ["checkpoints"]):
+        bench(*words, "bsae").refused(1, "'bsae'", "'base'")
+    bench("runs", "show", "base", "--volume", "nowhere").refused(1, "'nowhere'")
+    bench("runs", "show", "Base").refused(2, "capital letters")
+    bench("runs", "list", "--volume", "-x").refused(2, "'-x'")
+
+
+def test_a_run_that_two_volumes_have_needs_its_volume(slipway: Slipway) -> None:
+    plan = {"trainer": {"metrics": "m"}}
+    for volume in ("a", "b"):
+        slipway("volumes", "create", volume)
+        slipway.cluster.call(volume, "runs.claim", {"run": "same", "plan": plan | {"created_at": 1}}, writable=True)
+    slipway("runs", "show", "same").refused(1, "a and b", "--volume")
+
+
+def test_the_checkpoints_of_a_run_say_who_holds_them(bench: Slipway) -> None:
+    report = bench("checkpoints", "base", "-o", "json").json
+    assert report["latest_complete"] == "checkpoints/step_6"
+    assert [(c["step"], c["verdict"], c["held_by"]) for c in report["checkpoints"]] == [
+        (2, "complete", []),
+        (4, "complete", ["more"]),
+        (6, "complete", []),
+    ]
+    assert "more" in bench("checkpoints", "base").out
+    assert bench("checkpoints", "base", "--deep", "-o", "json").json["latest_complete"] == "checkpoints/step_6"
+
+
+def test_anybodys_directory_is_looked_at_without_settings_or_volume(bench: Slipway, tmp_path: Path) -> None:
+    slipway = Slipway(tmp_path)
+    (tmp_path / "slipway.toml").write_text("not = [toml")
+    output = bench.folder / "state" / "volumes" / "me" / "bench" / "runs" / "base"
+    report = slipway("checkpoints", output, "-o", "json").json
+    assert report.keys() == {"root", "latest_complete", "checkpoints"}
+    assert report["root"] == str(output)
+    assert report["latest_complete"] == "checkpoints/step_6"
+    assert [c["step"] for c in report["checkpoints"]] == [2, 4, 6]
+    assert all(
+        list(c) == ["path", "step", "format", "verdict", "why", "resumable", "bytes", "fingerprint"]
+        for c in report["checkpoints"]
+    )
+    assert slipway("checkpoints", output / "checkpoints" / "step_4", "-o", "json").json["latest_complete"] == "."
+    assert slipway("checkpoints", output / "nowhere").code == 1
+
+
+def test_a_torn_checkpoint_is_shown_with_what_speaks_against_it(bench: Slipway, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(
+        bench.folder / "state" / "volumes" / "me" / "bench" / "runs" / "base" / "checkpoints", tmp_path / "out"
+    )
+    last = max((tmp_path / "out" / "step_6").iterdir(), key=lambda p: p.stat().st_size)
+    last.write_bytes(last.read_bytes()[:-100])
+    report = Slipway(tmp_path)("checkpoints", "./out", "-o", "json").json
+    assert report["latest_complete"] == "step_4"
+    assert report["checkpoints"][-1]["verdict"] == "incomplete"
+    text = Slipway(tmp_path)("checkpoints", "out")
+    assert report["checkpoints"][-1]["why"] in text.out
+    assert "newest complete one is step_4" in text.err
+
+
+def test_an_empty_directory_has_no_checkpoint(tmp_path: Path) -> None:
+    answer = Slipway(tmp_path)("checkpoints", ".", "-o", "json")
+    assert json.loads(answer.out) == {"root": ".", "latest_complete": None, "checkpoints": []}
+    assert Slipway(tmp_path)("checkpoints", ".").code == 0
+
+
+@pytest.mark.parametrize("words", [["runs", "list"], ["volumes", "list"]])
+def test_lists_are_bare_arrays_and_json_is_alone_on_stdout(slipway: Slipway, words: list[str]) -> None:
+    answer = slipway(*words, "-o", "json")
+    assert (answer.json, answer.err) == ([], "")
