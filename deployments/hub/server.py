@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import json
 import re
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -48,6 +49,11 @@ class HubServer(ThreadingHTTPServer):
     def endpoint(self) -> str:
         host, port = self.server_address[:2]
         return f"http://{host if isinstance(host, str) else host.decode()}:{port}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away, killed or content with what it has, is no error."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def wait_turn(self, count: int) -> None:
         """Sleep until `count` more bytes (of anyone) fit the rate."""

@@ -88,6 +88,7 @@ def is_owned(area: Path) -> bool:
 def _acquire(descriptor: int, area: Path) -> "_Heartbeat | None":
     said = False
     started = time.monotonic()
+    pause = 0.05
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -102,7 +103,8 @@ def _acquire(descriptor: int, area: Path) -> "_Heartbeat | None":
         if not said and time.monotonic() - started > 1:
             said = True
             print(f"another job works on {area.name}: waiting for it", file=sys.stderr, flush=True)
-        time.sleep(0.1)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 1.0)
 
 
 class _Heartbeat:

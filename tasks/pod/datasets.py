@@ -1,5 +1,6 @@
 """Stages datasets: named, versioned, unchangeable directories with a manifest, published in one step."""
 
+import errno
 import hashlib
 import json
 import time
@@ -16,9 +17,10 @@ from tasks.pod.hub import source as hub_source
 from tasks.pod.layout import Layout, part
 from tasks.pod.progress import Progress
 from tasks.pod.publish import freeze
-from tasks.pod.records import read_if_there, read_record, replace
+from tasks.pod.records import read_if_there, read_record
 from tasks.pod.shared import manifests
 from tasks.pod.staging import dataset_identity
+from tasks.pod.text import replace_text
 
 _MANIFEST = "manifest.json"
 
@@ -181,10 +183,12 @@ def _stage(
         "content_sha256": content,
         "staged_at": time.time(),
     }
-    replace(tree / _MANIFEST, record)
+    replace_text(tree / _MANIFEST, json.dumps(record, indent=1))
     try:
         freeze(tree, final)
-    except OSError:
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
         # another source gave the same version the same moment
         other = _record(layout, name, version)
         if other is None:

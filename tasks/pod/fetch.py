@@ -94,7 +94,7 @@ class Fetcher:
         if not file.xet_hash:
             return None
         from huggingface_hub import hf_hub_download
-        from huggingface_hub.utils import is_xet_available
+        from huggingface_hub.utils._runtime import is_xet_available
 
         if not is_xet_available():
             return None

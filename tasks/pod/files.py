@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tasks.pod.errors import BadInputError
+from tasks.pod.layout import volume_relative
+
 _CHUNK = 1 << 20
 
 
@@ -29,6 +32,7 @@ class File:
 
     @classmethod
     def from_json(cls, file: dict[str, Any]) -> "File":
+        check_path(file["path"])
         return cls(file["path"], file["size"], file.get("sha256"), file.get("git_sha1"), file.get("xet_hash"))
 
     @property
@@ -40,6 +44,12 @@ class File:
         if proof.size != self.size:
             return False
         return proof.sha256 == self.sha256 if self.sha256 else proof.git_sha1 == self.git_sha1
+
+
+def check_path(path: str) -> None:
+    """Raises: BadInputError if a file could land outside the directory that it belongs in."""
+    if volume_relative(path) != path or path == ".":
+        raise BadInputError(f"A file has a name that can not be used: {path!r}.", "It can not be staged.")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-_REPO = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_REPO = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 
 TIMEOUT = 5.0
 """Seconds for one metadata request."""

@@ -3,10 +3,10 @@
 Formats as in huggingface_hub 2.4.0 (`_tree_cache.py`, `file_download.py`, `utils/_cache_manager.py`).
 """
 
+import json
 from pathlib import Path
 
 from tasks.pod.files import File
-from tasks.pod.records import replace
 from tasks.pod.text import replace_text
 
 _CACHE_TAG = """Signature: 8a477f597d28d172789f06886806bc55
@@ -34,13 +34,15 @@ def write_tree(repo: Path, commit: str, files: list[File]) -> None:
         if file.xet_hash:
             entry |= {"xet_hash": file.xet_hash}
         entries[file.path] = entry
-    replace(repo / "trees" / f"{commit}.json", {"format_version": 1, "files": entries})
+    tree = json.dumps({"format_version": 1, "files": entries}, indent=1)
+    replace_text(repo / "trees" / f"{commit}.json", tree)
 
 
-def name_revision(repo: Path, commit: str, revision: str | None) -> None:
+def name_revision(repo: Path, commit: str, revision: str | None, area: Path) -> None:
     """Let refs name a snapshot: the branch it was asked for by, and one of ours.
 
     `hf cache prune` removes snapshots without a ref; a branch moves on, so each has a ref of its own as well.
+    `area` takes the temporary files: one left in `refs/` makes huggingface_hub skip the whole repository.
     """
     names = [f"slipway/{commit}"]
     if revision and revision != commit:
@@ -48,7 +50,7 @@ def name_revision(repo: Path, commit: str, revision: str | None) -> None:
     for name in names:
         path = repo / "refs" / name
         if not (path.is_file() and path.read_text(encoding="utf-8") == commit):
-            replace_text(path, commit)
+            replace_text(path, commit, by_way_of=area)
 
 
 def refs_of(repo: Path, commit: str) -> list[str]:

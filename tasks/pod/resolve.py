@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tasks.pod.errors import BadInputError, NotThereError
+from tasks.pod.errors import NotThereError
+from tasks.pod.files import check_path
 from tasks.pod.hub import TIMEOUT, Source, ask, endpoint, source
-from tasks.pod.layout import Layout, volume_relative
+from tasks.pod.layout import Layout
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -58,8 +59,7 @@ def _files(api: "HfApi", pinned: Source) -> list[dict[str, Any]]:
 
 
 def _as_json(entry: "RepoFile") -> dict[str, Any]:
-    if volume_relative(entry.path) != entry.path:
-        raise BadInputError(f"The repository has a file with an unsafe name: {entry.path!r}.", "It can not be staged.")
+    check_path(entry.path)
     file: dict[str, Any] = {
         "path": entry.path,
         "size": entry.lfs.size if entry.lfs else entry.size,

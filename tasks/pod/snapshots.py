@@ -47,7 +47,7 @@ def stage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     with staging_area(layout, snapshot_identity(wanted.repo_type, wanted.repo, wanted.revision)) as area:
         got = {"fetched_bytes": 0, "linked_bytes": 0}
         if _published(layout, wanted):
-            name_revision(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, revision)
+            name_revision(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, revision, area)
         else:
             files = _files(layout, wanted, arguments.get("files"))
             with Progress(area, f"{wanted}", sum(file.size for file in files), len(files)) as progress:
@@ -57,7 +57,7 @@ def stage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
                     collected = collect(layout, area, tree, wanted, files, progress)
                     got = {"fetched_bytes": collected.fetched, "linked_bytes": collected.linked}
                     record = _publish(layout, area, wanted, tree, files, collected.proofs)
-                _announce(layout, wanted, record, revision)
+                _announce(layout, area, wanted, record, revision)
         clear(area)
     return state(layout, arguments) | got
 
@@ -167,8 +167,8 @@ def _manifest_entry(tree: Path, file: File, proof: Proof) -> dict[str, Any]:
     }
 
 
-def _announce(layout: Layout, wanted: Source, record: dict[str, Any], revision: str | None) -> None:
+def _announce(layout: Layout, area: Path, wanted: Source, record: dict[str, Any], revision: str | None) -> None:
     # refs only once the snapshot is there: one that leads nowhere makes huggingface_hub skip the whole repository
-    name_revision(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, revision)
+    name_revision(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, revision, area)
     manifest = layout.snapshot_manifest(wanted.repo_type, wanted.repo, wanted.revision)
     write_once(manifest, record)

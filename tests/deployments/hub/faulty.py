@@ -52,13 +52,15 @@ Fault = Status | WrongBytes | Cut | Stall | Redirect
 
 class FaultyHub(HubServer):
     """Faults are queued by a part of the path; each is used once, by the first request (GET; HEAD too for a `Status`)
-    whose path contains it. `always` faults stay."""
+    whose path contains it. `always` faults stay. Files named in `claims_xet` are said to be on Xet, where they are not.
+    """
 
     def __init__(self, root: Path, rate: float | None = None) -> None:
         self.served: Counter[str] = Counter()
         self.requests: list[tuple[str, str, str | None, str | None]] = []
         self.faults: dict[str, deque[Fault]] = {}
         self.always: dict[str, Fault] = {}
+        self.claims_xet: set[str] = set()
         self.count_lock = threading.Lock()
         super().__init__(root, rate=rate)
 
@@ -87,6 +89,12 @@ class _FaultyHandler(HubHandler):
 
     def do_HEAD(self) -> None:
         self._answer_or_fail(super().do_HEAD)
+
+    def end_headers(self) -> None:
+        if self.path.rpartition("/")[2] in self.server.claims_xet:
+            self.send_header("X-Xet-Hash", "a" * 64)
+            self.send_header("X-Xet-Refresh-Route", f"{self.server.endpoint}/api/xet-read-token")
+        super().end_headers()
 
     def send_body(self, file: File, start: int, end: int) -> None:
         match self.fault:

@@ -303,3 +303,31 @@ def test_the_manifest_lists_every_file_with_size_and_hash(layout: Layout, served
     assert listed == {
         path: (len(content), hashlib.sha256(content).hexdigest()) for path, content in files_below(served).items()
     }
+
+
+@pytest.mark.parametrize("path", ["../../evil", "/evil", "a/../../evil", "a\nb", "."])
+def test_files_given_with_names_that_lead_outside_are_refused(layout: Layout, pinned: Pinned, path: str) -> None:
+    given = [{"path": path, "size": 1, "sha256": "0" * 64, "git_sha1": "0" * 40}]
+
+    with pytest.raises(BadInputError):
+        snapshots.stage(layout, pinned() | {"files": given})
+
+
+def test_xet_that_fails_leaves_the_file_to_plain_http(
+    layout: Layout, hub: FaultyHub, served: Path, pinned: Pinned, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The test Hub has no Xet storage; what it can show is that a Hub which only claims to have some is lived with."""
+    from tasks.pod.resolve import resolve
+
+    monkeypatch.setenv("HF_XET_CACHE", str(tmp_path / "xet"))
+    asked = pinned()
+    hub.claims_xet.add(SHARD)
+    asked["files"] = resolve(layout, asked)["files"]
+    for file in asked["files"]:
+        if file["path"] == SHARD:
+            file["xet_hash"] = "a" * 64
+
+    path = layout.root / snapshots.stage(layout, asked)["path"]
+
+    assert files_below(path) == files_below(served)
+    assert any("xet-read-token" in path for _, path, _, _ in hub.requests)
