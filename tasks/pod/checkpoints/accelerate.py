@@ -54,8 +54,10 @@ def _judge(step: Step) -> Finding:
     for name in custom:
         not_newer(tree, name, [rng[0]])
     resumable = resumable or any(name.startswith("optimizer") for name in state)
-    if not resumable and not siblings:
-        raise UnclearError("there is no optimizer, and nothing tells whether the run saves one")
+    if not siblings:
+        for name, there in (("optimizer", resumable), ("scheduler", tree.has("scheduler.bin"))):
+            if not there:
+                raise UnclearError(f"there is no {name}, and nothing tells whether the run saves one")
     return Finding(
         f"weights, {plural(len(state), 'file')} of training state and the random states of {plural(count, 'rank')}",
         resumable,

@@ -21,7 +21,7 @@ LEAST_SECONDS = 60.0
 BYTES_A_SECOND = 20_000_000
 """A check may take as long as this slow a disk takes to read it, on top of `LEAST_SECONDS`."""
 
-MEMORY = 2 << 30
+MEMORY = int(os.environ.get("SLIPWAY_DEEP_MEMORY", 2 << 30))
 """Bytes of address space of the process."""
 
 

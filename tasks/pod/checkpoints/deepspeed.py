@@ -20,11 +20,21 @@ _OTHER = re.compile(r"(?:layer|expp)_.*_states\.pt")
 
 @dataclass(frozen=True)
 class Parts:
-    """The files of a whole step, how many ranks wrote them, and whether the optimizer is among them."""
+    """The files of a whole step.
+
+    Args:
+        files: their names.
+        ranks: how many wrote them.
+        resumable: the optimizer is among them.
+        scheduler: so is the scheduler.
+        sharded: so are the weights, piece by piece (ZeRO stage 3).
+    """
 
     files: tuple[str, ...]
     ranks: int
     resumable: bool
+    scheduler: bool
+    sharded: bool
 
 
 def is_one(tree: Tree) -> bool:
@@ -57,8 +67,9 @@ def check(tree: Tree, deep: bool = False) -> Parts:
     elif held is None or (isinstance(held, inert.Pairs) and not held.pairs):
         if _uses_zero(state):
             raise TornError("the optimizer files of all ranks are missing")
-        return Parts(tuple(archives), dp * mp, False)
-    return Parts(tuple(archives), dp * mp, True)
+        return Parts(tuple(archives), dp * mp, False, False, sharded)
+    scheduler = isinstance(state.get("lr_scheduler"), inert.Pairs | inert.Thing)
+    return Parts(tuple(archives), dp * mp, True, scheduler, sharded)
 
 
 def _number(state: Any, name: str) -> int | None:

@@ -122,7 +122,10 @@ def _candidates(root: Path) -> Iterator[_Candidate]:
         except OSError:
             continue
         for entry in entries:
-            is_directory = entry.is_dir()
+            try:
+                is_directory = entry.is_dir()
+            except OSError:  # a loop of links
+                continue
             if entry.is_symlink() and not is_directory:
                 continue  # Lightning's last.ckpt: a pointer, not a step
             name = names.read(entry.name, is_directory)

@@ -40,7 +40,7 @@ def of(tree: Tree) -> str:
     for name, file in sorted(tree.files.items()):
         digest.update(f"{name}\0".encode(errors="surrogateescape"))
         try:
-            descriptor = os.open(tree.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = os.open(f"{tree.root}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             continue
         try:

@@ -24,11 +24,22 @@ _STATE = ("optimizer.pt", "scheduler.pt", "scaler.pt")
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of the checkpoint that was found whole: its files, and whether it is or has the optimizer."""
+    """What a sharding library saved inside, whole.
+
+    Args:
+        files: their names.
+        kind: what they are, in words, the library first.
+        optimizer: the optimizer is among them.
+        scheduler: so is the scheduler.
+        weights: so are the weights, so that there may be no others.
+        ranks: how many wrote them; None where nothing tells.
+    """
 
     files: tuple[str, ...]
-    optimizer: bool
     kind: str
+    optimizer: bool
+    scheduler: bool = False
+    weights: bool = True
     ranks: int | None = None
 
 
@@ -46,7 +57,7 @@ def _judge(step: Step) -> Finding:
     tree = step.tree
     sharded = _sharded(step)
     has_weights = bool(weights.names(tree)) or tree.has(weights.ADAPTER_CONFIG)
-    whole = weights.check(tree, step.deep) if has_weights or not sharded else None
+    whole = weights.check(tree, step.deep) if has_weights or not (sharded and sharded.weights) else None
     arguments = archive.check(tree, ARGUMENTS, step.deep).pickle(tree) if whole or tree.has(ARGUMENTS) else None
     state = _training_state(step, sharded, arguments)
     marker = read_json(tree, MARKER)
@@ -77,15 +88,15 @@ def _sharded(step: Step) -> _Part | None:
         if tag not in tags:
             raise TornError(f"`latest` names {tag!r}, which is not there")
         parts = deepspeed.check(tree.within(tag), step.deep)
-        return _Part(
-            tuple(f"{tag}/{n}" for n in parts.files), parts.resumable, "DeepSpeed files of all ranks", parts.ranks
-        )
+        files = tuple(f"{tag}/{name}" for name in parts.files)
+        kind = "DeepSpeed files of all ranks"
+        return _Part(files, kind, parts.resumable, parts.scheduler, parts.sharded, parts.ranks)
     if any(name in tree.directories for name in _FSDP):
         return _fsdp_directories(step)
     if any(tree.has(name) for name in _FSDP_FILES):
         for name in _FSDP_FILES:
             archive.check(tree, name, step.deep)
-        return _Part(_FSDP_FILES, True, "FSDP files")
+        return _Part(_FSDP_FILES, "FSDP files", optimizer=True)
     return None
 
 
@@ -97,7 +108,7 @@ def _fsdp_directories(step: Step) -> _Part:
     if optimizer in tree.directories:
         found = dcp.check(tree.within(optimizer), step.deep)
         files += [f"{optimizer}/{name}" for name in (*found.files, dcp.METADATA)]
-    return _Part(tuple(files), optimizer in tree.directories, "FSDP shards", found.ranks)
+    return _Part(tuple(files), "FSDP shards", optimizer in tree.directories, ranks=found.ranks)
 
 
 def _training_state(step: Step, sharded: _Part | None, arguments: Any) -> list[str]:
@@ -114,6 +125,7 @@ def _training_state(step: Step, sharded: _Part | None, arguments: Any) -> list[s
         return []
     if not has_optimizer:
         tree.need("optimizer.pt")
+    if not (sharded and sharded.scheduler):
         tree.need("scheduler.pt")
     processes = _processes(arguments, sharded)
     if tree.has("rng_state.pth") and not rng:

@@ -13,6 +13,7 @@ from tasks.pod.checkpoints.evidence import TornError, UnclearError
 
 MOST_BYTES = 64 << 20
 MOST_OPERATIONS = 10_000_000
+MOST_OBJECTS = 3_000_000
 MOST_SECONDS = 30.0
 
 
@@ -128,9 +129,9 @@ class _Reader:
             if operation is None:
                 raise UnclearError(f"{self.what} has the pickle opcode {code:#04x}, which no such file has")
             operation(self)
-            if not count & 0xFFFF and time.monotonic() > end:
+            if not count & 0xFFFF and (time.monotonic() > end or len(self.stack) + len(self.memo) > MOST_OBJECTS):
                 break
-        raise UnclearError(f"{self.what} takes longer to read than any such file")
+        raise UnclearError(f"{self.what} takes more time or memory to read than any such file")
 
     def bytes_of(self, size: int) -> bytes:
         at = self.at

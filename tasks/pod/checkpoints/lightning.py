@@ -16,7 +16,7 @@ _META = "meta.pt"
 def _recognises(tree: Tree) -> bool:
     if tree.single:
         return tree.single.endswith(".ckpt")
-    return tree.has(_META) or (tree.root.name.endswith(".ckpt") and "checkpoint" in tree.directories)
+    return tree.root.name.endswith(".ckpt") or (tree.has(_META) and dcp.is_one(tree))
 
 
 def _judge(step: Step) -> Finding:

@@ -36,6 +36,7 @@ def _judge(step: Step) -> Finding:
     number = read_json(tree, "metadata.json").get("global_step")
     if not any(name.startswith("model/") for name in tree.files):
         raise TornError("model/ is missing or empty")
+    tree.need("scheduler.pt")
     loaders = ranks.numbers(tree, _LOADER)
     if loaders:
         ranks.check(loaders, "the data loader's state", count)

@@ -60,10 +60,18 @@ def check_backend(tree: Tree) -> None:
 
 def _check_bridge(step: Step) -> bool:
     tree = step.tree
-    if not tree.has("train_state.pt") and not any(other.has("train_state.pt") for other in step.siblings()):
+    siblings = step.siblings()
+    beside = any(other.has("train_state.pt") or other.has("run_config.yaml") for other in siblings)
+    if not tree.has("train_state.pt") and not tree.has("run_config.yaml") and not beside:
+        tracked = _tracker(step)
+        if not siblings and (tracked is None or tracked < (step.number or 0)):
+            raise UnclearError(f"{_TRACKER} does not name it, and nothing tells whether more is still to come")
         return False
     archive.check(tree, "train_state.pt", step.deep)
-    tree.need("run_config.yaml", "is missing, which is written last")
+    if not tree.need("run_config.yaml", "is missing, which is written last").size:
+        raise TornError("run_config.yaml has 0 bytes")
+    not_newer(tree, "train_state.pt", [MARKER])
+    not_newer(tree, "run_config.yaml", ["train_state.pt"])
     return True
 
 
@@ -110,12 +118,19 @@ def _size(settings: Any, name: str) -> int | None:
 
 def _tracked(step: Step) -> str:
     """What the tracker says where it names an earlier step, which an asynchronous save leaves so for a while."""
+    tracked = _tracker(step)
+    behind = tracked is not None and step.number is not None and tracked < step.number
+    return f" (the tracker still names {tracked})" if behind else ""
+
+
+def _tracker(step: Step) -> int | None:
+    """The iteration that the tracker names; `release` counts as the first."""
     try:
-        text = (step.tree.root.parent / _TRACKER).read_text(encoding="utf-8")[:40].strip()
-    except (OSError, ValueError):
-        return ""
-    behind = text.isdecimal() and step.number is not None and int(text) < step.number
-    return f" (the tracker still names {text})" if behind else ""
+        with (step.tree.root.parent / _TRACKER).open("rb") as file:
+            text = file.read(20).strip()
+    except OSError:
+        return None
+    return 0 if text == b"release" else int(text) if text.isdigit() else None
 
 
 FORMAT = Format("megatron", _recognises, _judge)

@@ -26,8 +26,12 @@ def _judge(step: Step) -> Finding:
     megatron.check_backend(inside)
     if inside.has("common.pt"):
         archive.check(inside, "common.pt", step.deep)
-    if not any(name.startswith(f"{_CONTEXT}/") for name in step.tree.files):
+    context = [name for name in step.tree.files if name.startswith(f"{_CONTEXT}/")]
+    if not context:
         raise TornError(f"{_CONTEXT}/ is missing or empty")
+    for name in context:
+        if name.endswith((".yaml", ".json")) and not step.tree.files[name].size:
+            raise TornError(f"{name} has 0 bytes")
     not_newer(inside, megatron.MARKER, [*parts.files, dcp.METADATA])
     beside = step.tree.root.with_name(f"{step.tree.root.name}-unfinished")
     if beside.exists():

@@ -24,8 +24,7 @@ def _judge(step: Step) -> Finding:
         raise TornError("it is there under its temporary name only")
     items = sorted({n.rpartition("/")[0] for n in tree.files if n.rpartition("/")[2] in (_TREE, _MANIFEST)} - {""})
     for item in (f"{name}/" for name in items):
-        if tree.has(item + _TREE):
-            read_json(tree, item + _TREE)
+        read_json(tree, item + _TREE)
         if tree.has(item + _MANIFEST) and not any(name.startswith(f"{item}d/") for name in tree.files):
             raise TornError(f"{item}d/, which holds the arrays, is missing or empty")
     for name, file in tree.files.items():
@@ -38,6 +37,8 @@ def _judge(step: Step) -> Finding:
         if times:
             raise TornError(f"{_TIMES} has no time of commit: the save was not finished")
         raise UnclearError("nothing says that the save was committed")
+    if not times:
+        raise UnclearError(f"{_TIMES} is missing: it is an old checkpoint, or one that is being deleted")
     if step.deep:
         raise UnclearError("it was committed, but its arrays can not be read without tensorstore")
     return Finding(f"committed, with {', '.join(items)}; the arrays themselves are not checked", True)

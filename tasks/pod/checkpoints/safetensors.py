@@ -16,6 +16,7 @@ _BITS = {
     "C64": 64, "C128": 128, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 }  # fmt: skip
 _BLOCK = 4096
+_LEAST_TAIL = 512
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _no_lost_blocks(tree: Tree, name: str, size: int) -> None:
                 run = False
             last = block
         at += len(piece)
-    if run and any(before) and size - start >= _BLOCK:
+    if run and any(before) and size - start >= _LEAST_TAIL:
         raise UnclearError(_lost(name, start, size))
 
 

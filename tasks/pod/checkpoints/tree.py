@@ -77,7 +77,7 @@ class Tree:
 
     def read(self, name: str, start: int, length: int) -> bytes:
         """At most `length` bytes of a file from offset `start`; a link that took its place is not followed."""
-        descriptor = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(f"{self.root}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             return os.pread(descriptor, length, start)
         finally:
@@ -89,7 +89,7 @@ class Tree:
         Raises:
             TornError: the file ends before.
         """
-        descriptor = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(f"{self.root}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             while length > 0:
                 piece = os.pread(descriptor, min(size, length), start)
