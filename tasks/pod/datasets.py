@@ -48,8 +48,9 @@ def stage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     Args:
         layout: the volume.
         arguments: "name"; "version" (null: the first 12 digits of the hash of its content); "source":
-            {"kind": "folder", "path"} on the machine where the job runs, or
-            {"kind": "hub", "repo", "commit", "files" (optional, as `resolve` returned them)}.
+            {"kind": "folder", "path"} on the machine where the job runs,
+            {"kind": "hub", "repo", "commit", "files" (optional, as `resolve` returned them)}, or
+            {"kind": "s3", "bucket", "prefix", …} (see `tasks.pod.buckets.list_objects`).
 
     Returns:
         As `state`.
@@ -122,7 +123,9 @@ def _origin(layout: Layout, source: dict[str, Any]) -> Origin:
         return _from_folder(source["path"])
     if kind == "hub":
         return _from_hub(layout, source)
-    raise BadInputError(f"There is no kind of dataset source {kind!r}.", 'Known: "folder", "hub".')
+    if kind == "s3":
+        return _from_s3(source)
+    raise BadInputError(f"There is no kind of dataset source {kind!r}.", 'Known: "folder", "hub", "s3".')
 
 
 def _from_folder(path: str) -> Origin:
@@ -149,6 +152,18 @@ def _from_hub(layout: Layout, source: dict[str, Any]) -> Origin:
         record={"kind": "hub", "repo": asked.repo, "commit": asked.revision},
         files={file.path: file.size for file in files},
         bring=lambda area, tree, progress: collect(layout, area, tree, asked, files, progress).proofs,
+    )
+
+
+def _from_s3(source: dict[str, Any]) -> Origin:
+    from tasks.pod import buckets
+
+    objects = buckets.list_objects(source)
+    plain = {key: value for key, value in source.items() if key not in ("kind", "files")}
+    return Origin(
+        record={"kind": "s3"} | plain | {"fingerprint": buckets.fingerprint(objects)},
+        files={found.path: found.size for found in objects},
+        bring=lambda area, tree, progress: buckets.copy_objects(source, objects, area, tree, progress),
     )
 
 

@@ -8,8 +8,9 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from tasks.pod.errors import ChangedError, NoSpaceError
-from tasks.pod.files import File, Hasher, Proof, prove
+from tasks.pod.files import File, Proof, prove
 from tasks.pod.hub import Source, UnreachableError, ask, endpoint, retry_after, unreachable
+from tasks.pod.partial import Partial
 from tasks.pod.progress import Progress
 from tasks.pod.ranged import Reader, StatusError
 from tasks.pod.records import sync_directory
@@ -143,7 +144,7 @@ class Fetcher:
             "Check the Hub, mirror or proxy at HF_ENDPOINT; nothing was published.",
         )
 
-    def _complete(self, partial: "Partial", url: str) -> None:
+    def _complete(self, partial: Partial, url: str) -> None:
         """Read until the file has its size, over as many connections as that takes."""
         fruitless = 0
         while partial.done < partial.file.size:
@@ -174,7 +175,7 @@ class Fetcher:
             if fruitless:
                 self._sleep(pause)
 
-    def _stream(self, partial: "Partial", url: str) -> None:
+    def _stream(self, partial: Partial, url: str) -> None:
         with self._reader().open(url, self._headers, partial.done) as (response, start):
             if start != partial.done:
                 partial.restart()
@@ -204,53 +205,6 @@ class Fetcher:
                 "Ask again later; what has arrived is kept.",
             )
         return unreachable(failure)
-
-
-class Partial:
-    """A file that is on its way, with the hash of what is there so far.
-
-    Opening one reads what an earlier attempt left, so that in the end every byte of the file has been hashed.
-    """
-
-    def __init__(self, path: Path, file: File, progress: Progress) -> None:
-        self.file = file
-        self._progress = progress
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        self.done = 0
-        self.hasher = self._new_hasher()
-        buffer = memoryview(bytearray(_CHUNK))
-        while count := os.readv(self.descriptor, [buffer]):
-            self._count(buffer[:count])
-        if self.done > file.size:
-            self.restart()
-
-    def __enter__(self) -> "Partial":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self.descriptor)
-
-    def append(self, chunk: memoryview) -> None:
-        written = 0
-        while written < len(chunk):
-            count = os.write(self.descriptor, chunk[written:])
-            self._count(chunk[written : written + count])
-            written += count
-
-    def restart(self) -> None:
-        os.ftruncate(self.descriptor, 0)
-        os.lseek(self.descriptor, 0, os.SEEK_SET)
-        self._progress.add(-self.done)
-        self.done = 0
-        self.hasher = self._new_hasher()
-
-    def _new_hasher(self) -> Hasher:
-        return Hasher(self.file.size, git=not self.file.sha256)
-
-    def _count(self, chunk: memoryview) -> None:
-        self.hasher.update(chunk)
-        self.done += len(chunk)
-        self._progress.add(len(chunk))
 
 
 def left_to_fetch(area: Path, wanted: list[File]) -> int:

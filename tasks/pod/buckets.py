@@ -1,0 +1,228 @@
+"""Copies objects of an S3 bucket into a staging area: ranges in parallel, continued after a kill, changes noticed.
+
+ETags only tell whether an object changed: of multipart uploads they are no MD5. The hash that counts is our own.
+"""
+
+import hashlib
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.pod.area import require_space
+from tasks.pod.errors import BadInputError, ChangedError, NotThereError, PodError
+from tasks.pod.files import File, Proof, check_path
+from tasks.pod.hub import AccessError, UnreachableError
+from tasks.pod.partial import Partial
+from tasks.pod.progress import Progress
+
+S3Client = Any  # boto3 makes its clients at run time
+_RANGE = 8 << 20
+_RANGES_AHEAD = 4
+_FILES = 2
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object as it was listed: `path` relative to the prefix, `size` in bytes, `etag` to notice changes by."""
+
+    key: str
+    path: str
+    size: int
+    etag: str
+
+    @property
+    def part(self) -> str:
+        """The name of its partial file: another one once the object changes."""
+        return hashlib.sha256(f"{self.key}\0{self.etag}\0{self.size}".encode()).hexdigest()
+
+
+def list_objects(source: dict[str, Any]) -> list[Object]:
+    """What is below a prefix, or the one object of that name.
+
+    Args:
+        source: "bucket", "prefix" ("" for all); optional: "endpoint_url" (any S3-compatible server; default
+            `$AWS_ENDPOINT_URL`, then AWS), "region", "anonymous", "requester_pays" (both default false). Credentials
+            come from the environment (`AWS_ACCESS_KEY_ID`, …).
+
+    Raises:
+        NotThereError: no such bucket, or nothing below the prefix.
+        AccessError, UnreachableError, BadInputError.
+    """
+    bucket, prefix = source["bucket"], (source.get("prefix") or "").lstrip("/")
+    with _explained(source):
+        client = _client(source)
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **_payer(source))
+        entries = [entry for page in pages for entry in page.get("Contents", [])]
+    below = prefix if prefix.endswith("/") or not prefix else f"{prefix}/"
+    found = []
+    for entry in entries:
+        key, size = entry["Key"], entry["Size"]
+        if key == prefix and not key.endswith("/"):
+            path = key.rpartition("/")[2]
+        elif key.startswith(below) and not key.endswith("/"):  # a key that ends so is a console's folder
+            path = key.removeprefix(below)
+        else:
+            continue
+        check_path(path)
+        found.append(Object(key, path, size, entry["ETag"]))
+    if not found:
+        raise NotThereError(f"There is nothing below s3://{bucket}/{prefix}.", "Check bucket, prefix and endpoint.")
+    paths = {entry.path for entry in found}
+    if clash := next((p for p in paths for parent in Path(p).parents if str(parent) in paths), None):
+        raise BadInputError(f"s3://{bucket}/{prefix} has {clash!r} below what is an object too.", "Rename one of them.")
+    return sorted(found, key=lambda entry: entry.path)
+
+
+def fingerprint(objects: list[Object]) -> str:
+    """Changes when an object is added, removed or written again."""
+    listing = [[found.path, found.size, found.etag] for found in objects]
+    return hashlib.sha256(json.dumps(listing).encode()).hexdigest()
+
+
+def copy_objects(
+    source: dict[str, Any], objects: list[Object], area: Path, tree: Path, progress: Progress
+) -> dict[str, Proof]:
+    """Copy all objects below `tree`, going on where an earlier attempt was killed.
+
+    Raises:
+        ChangedError: an object was written again since it was listed.
+        NoSpaceError: before the first byte when the rest does not fit.
+        AccessError, UnreachableError, NotThereError.
+    """
+    parts = area / "parts"
+    parts.mkdir(exist_ok=True)
+    there = {path.name: path.stat().st_size for path in parts.iterdir()}
+    require_space(area, sum(max(0, found.size - there.get(found.part, 0)) for found in objects))
+    with _explained(source):
+        client = _client(source)
+        with ThreadPoolExecutor(_FILES) as files, ThreadPoolExecutor(_FILES * _RANGES_AHEAD) as ranges:
+            copies = {
+                found: files.submit(_copy, client, source, found, parts / found.part, ranges, progress)
+                for found in objects
+            }
+            try:
+                proofs = {found: copy.result() for found, copy in copies.items()}
+            except BaseException:
+                files.shutdown(wait=False, cancel_futures=True)
+                raise
+    for found in objects:
+        target = tree / found.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (parts / found.part).replace(target)
+    return {found.path: proof for found, proof in proofs.items()}
+
+
+def _copy(
+    client: S3Client,
+    source: dict[str, Any],
+    found: Object,
+    part: Path,
+    ranges: ThreadPoolExecutor,
+    progress: Progress,
+) -> Proof:
+    """One object: its ranges are read ahead in parallel and written in order, so that its length says what is there."""
+
+    def read(start: int) -> bytes:
+        end = min(start + _RANGE, found.size) - 1
+        answer = client.get_object(
+            Bucket=source["bucket"],
+            Key=found.key,
+            IfMatch=found.etag,
+            Range=f"bytes={start}-{end}",
+            **_payer(source),
+        )
+        content: bytes = answer["Body"].read()
+        return content
+
+    with Partial(part, File(found.path, found.size, None), progress) as partial:
+        starts = iter(range(partial.done, found.size, _RANGE))
+        ahead: deque[Future[bytes]] = deque()
+        try:
+            _read_ahead(ahead, starts, read, ranges)
+            while ahead:
+                chunk = ahead.popleft().result()
+                _read_ahead(ahead, starts, read, ranges)
+                partial.append(memoryview(chunk))
+        finally:
+            for future in ahead:
+                future.cancel()
+        if partial.done != found.size:
+            raise ChangedError(f"s3://{source['bucket']}/{found.key} has another size than listed.", "Stage it again.")
+        os.fsync(partial.descriptor)
+        progress.finish_file()
+        return partial.hasher.proof()
+
+
+def _read_ahead(
+    ahead: "deque[Future[bytes]]", starts: Iterator[int], read: Callable[[int], bytes], ranges: ThreadPoolExecutor
+) -> None:
+    while len(ahead) < _RANGES_AHEAD and (start := next(starts, None)) is not None:
+        ahead.append(ranges.submit(read, start))
+
+
+def _payer(source: dict[str, Any]) -> dict[str, Any]:
+    return {"RequestPayer": "requester"} if source.get("requester_pays") else {}
+
+
+def _client(source: dict[str, Any]) -> S3Client:
+    import boto3
+    from botocore import UNSIGNED
+    from botocore.config import Config
+
+    url = source.get("endpoint_url")
+    config = Config(
+        connect_timeout=5,
+        read_timeout=30,
+        max_pool_connections=_FILES * _RANGES_AHEAD,
+        retries={"mode": "standard", "total_max_attempts": 5},
+        signature_version=UNSIGNED if source.get("anonymous") else None,
+        # buckets as sub-domains need a DNS that servers other than AWS rarely have
+        s3={"addressing_style": "path"} if url else {},
+    )
+    return boto3.Session().client("s3", endpoint_url=url, region_name=source.get("region"), config=config)
+
+
+@contextmanager
+def _explained(source: dict[str, Any]) -> Iterator[None]:
+    """Turn what botocore raises into errors with a remedy. The credentials are never in them."""
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+    from botocore.exceptions import ConnectionError as NoConnectionError
+
+    where = f"s3://{source['bucket']}/{source.get('prefix') or ''}"
+    try:
+        yield
+    except ClientError as error:
+        raise _refusal(where, error.response) from error
+    except NoCredentialsError as error:
+        raise AccessError(
+            f"There are no credentials for {where}.", "Give the job a secret with AWS_ACCESS_KEY_ID, or say anonymous."
+        ) from error
+    except NoRegionError as error:
+        raise BadInputError(f"The region of {where} is not known.", "Name it.") from error
+    except NoConnectionError as error:
+        raise UnreachableError(f"{where} can not be reached: {error}", "Check endpoint_url and the network.") from error
+    except BotoCoreError as error:
+        raise PodError(f"{where} can not be read: {error}", "Check bucket, endpoint_url and credentials.") from error
+
+
+def _refusal(where: str, answer: Any) -> PodError:
+    code, status = answer["Error"]["Code"], answer["ResponseMetadata"]["HTTPStatusCode"]
+    if status == 412:
+        return ChangedError(f"An object of {where} was written again while it was copied.", "Stage it again.")
+    if code in ("NoSuchBucket", "NoSuchKey") or status == 404:
+        return NotThereError(f"There is no {where} ({code}).", "Check bucket, prefix and endpoint_url.")
+    if status in (401, 403):
+        return AccessError(f"The credentials may not read {where} ({code}).", "Check the secret and the policy.")
+    if status == 429 or status >= 500:
+        return UnreachableError(
+            f"The server of {where} answers {status} ({code}).", "Ask again later; what has arrived is kept."
+        )
+    return PodError(
+        f"The server refuses {where}: {answer['Error'].get('Message', code)} ({code}).", "Check the request."
+    )
