@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -17,9 +18,10 @@ from tasks.pod.checkpoints import fingerprint
 from tasks.pod.checkpoints.evidence import UnclearError
 from tasks.pod.checkpoints.tree import Tree, scan
 from tasks.pod.errors import BadInputError, ChangedError, NotThereError
-from tasks.pod.layout import Layout, part
+from tasks.pod.layout import Layout
 
 RECORD = "hold.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+,@-]{0,254}")  # NeMo and Lightning put "=" into names
 _FICLONE = 0x40049409  # linux/fs.h: share a file's blocks, copy on write
 _ABANDONED = 86400.0  # seconds after which what a killed `make` left is removed
 
@@ -46,7 +48,9 @@ def make(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         raise BadInputError(f"There is no way to hold by {mode!r}.", 'Use "link" or "copy".')
     source = layout.resolve(str(arguments["source"]))
     home = layout.hold(fork)
-    final = home / part("step directory", source.name)
+    if not _NAME.fullmatch(source.name):
+        raise BadInputError(f"{source.name!r} can not be held under its name.", "Rename the checkpoint.")
+    final = home / source.name
     record = {"source": layout.relative(source), "fingerprint": chosen, "path": layout.relative(final)}
     written = layout.records(fork) / RECORD
     there = records.read_if_there(written)
@@ -148,9 +152,10 @@ def _unchanged(path: Path, chosen: str, shown: str) -> Tree:
 
 def _build(tree: Tree, source: Path, place: Path, mode: str) -> str:
     """Make the tree again from links or copies; return which it became."""
-    place.mkdir(parents=True)
+    place.parent.mkdir(parents=True)
     if tree.single:
-        raise BadInputError(f"{source.name} is a single file, which can not be held.", "Name a step directory.")
+        return _take(source, place, mode)
+    place.mkdir()
     for directory in sorted(tree.directories):
         (place / directory).mkdir()
     for name, target in tree.links.items():
@@ -161,16 +166,22 @@ def _build(tree: Tree, source: Path, place: Path, mode: str) -> str:
             )
         (place / name).symlink_to(target)
     for name in tree.files:
-        if mode == "link":
-            try:
-                os.link(source / name, place / name, follow_symlinks=False)
-            except FileNotFoundError as error:
-                raise ChangedError(f"{source.name}/{name} went away.", "Choose another complete step.") from error
-            except OSError:  # EXDEV, EMLINK, EPERM: another file system, too many links, another owner
-                mode = "copy"
-        if mode == "copy":
-            _copy(source / name, place / name)
+        mode = _take(source / name, place / name, mode)
     return mode
+
+
+def _take(source: Path, target: Path, mode: str) -> str:
+    """Link or copy one file; return which it became."""
+    try:
+        if mode == "link":
+            os.link(source, target, follow_symlinks=False)
+            return "link"
+    except FileNotFoundError as error:
+        raise ChangedError(f"{source.name} went away.", "Choose another complete step.") from error
+    except OSError:  # EXDEV, EMLINK, EPERM: another file system, too many links, another owner
+        pass
+    _copy(source, target)
+    return "copy"
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -199,13 +210,15 @@ def _publish(place: Path, final: Path) -> None:
         Path(directory).chmod(0o555)
     final.parent.mkdir(parents=True, exist_ok=True)
     final.parent.chmod(0o755)
-    place.chmod(0o755)  # a directory that is moved must be writable: its ".." changes
+    if place.is_dir():
+        place.chmod(0o755)  # a directory that is moved must be writable: its ".." changes
     try:
         place.rename(final)
     except OSError:  # another call made it first
         if not final.exists():
             raise
-    final.chmod(0o555)
+    if final.is_dir():  # a file's mode is its source's
+        final.chmod(0o555)
     final.parent.chmod(0o555)
     records.sync_directory(final.parent)
 

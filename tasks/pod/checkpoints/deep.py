@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tasks.pod.checkpoints import table
 from tasks.pod.checkpoints.format import Finding, Format, Step
-from tasks.pod.checkpoints.tree import scan
+from tasks.pod.checkpoints.tree import Tree, scan
 from tasks.pod.checkpoints.verdict import Verdict
 
 LIMITED = "the deep check was ended"
@@ -37,14 +37,15 @@ def examine_apart(step: Step, chosen: Format | None, cheap: Finding, seconds: fl
     if chosen is None:
         return cheap
     limit = LEAST_SECONDS + step.tree.size / BYTES_A_SECOND if seconds is None else seconds
-    path = step.tree.root / step.tree.single if step.tree.single else step.tree.root
     request = {
-        "path": str(path), "format": chosen.name, "number": step.number, "named": step.named, "name": step.name,
-        "fixed": step.fixed, "seconds": limit,
+        "path": str(_path(step.tree)), "format": chosen.name, "fixed": step.fixed,
+        "number": step.number, "named": step.named, "name": step.name,
+        "seconds": limit, "siblings": [str(_path(tree)) for tree in step.siblings()],
     }  # fmt: skip
     try:
         done = subprocess.run(
-            [sys.executable, "-m", __spec__.name],
+            # -P: the directory that somebody looks at from must not be a place to import from
+            [sys.executable, "-P", "-m", "tasks.pod.checkpoints.deep"],
             input=json.dumps(request), capture_output=True, text=True, timeout=limit,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
         )  # fmt: skip
@@ -56,6 +57,10 @@ def examine_apart(step: Step, chosen: Format | None, cheap: Finding, seconds: fl
     return replace(cheap, verdict=Verdict(answer["verdict"]), why=answer["why"])
 
 
+def _path(tree: Tree) -> Path:
+    return tree.root / tree.single if tree.single else tree.root
+
+
 def main() -> None:
     from tasks.pod.checkpoints.judge import examine
 
@@ -65,7 +70,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     step = Step(
         scan(Path(request["path"])), request["number"], request["named"], request["name"],
-        deep=True, fixed=request["fixed"],
+        deep=True, fixed=request["fixed"], siblings=lambda: [scan(Path(path)) for path in request["siblings"]],
     )  # fmt: skip
     _, finding = examine(step, table.named(request["format"]))
     if finding.why.startswith("it can not be read: MemoryError"):

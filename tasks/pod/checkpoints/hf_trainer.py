@@ -144,11 +144,13 @@ def _training_state(step: Step, sharded: _Part | None, arguments: Any) -> list[s
 
 def _check_weights_only(step: Step, arguments: Any) -> None:
     """Without any training state, either the run saves none, or it was deleted or not yet written."""
-    ranks.as_beside(step.tree, step.siblings(), _STATE)
     only = arguments.get("save_only_model") if isinstance(arguments, inert.Thing) else None
+    if only is True:
+        return
     if only is False:
         raise TornError("optimizer.pt is missing, and the run saves more than its weights")
-    if only is not True and not any(other.has(MARKER) for other in step.siblings()):
+    ranks.as_beside(step.tree, step.siblings(), _STATE)
+    if not any(other.has(MARKER) for other in step.siblings()):
         raise UnclearError("there are only weights, and nothing tells whether the run saves more")
 
 

@@ -13,7 +13,7 @@ from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.judge import judge
 from tasks.pod.checkpoints.verdict import Checkpoint, Report
 from tasks.pod.errors import ChangedError
-from tasks.pod.layout import Layout
+from tasks.pod.layout import Layout, volume_relative
 
 _CACHE = "checkpoints.json"
 
@@ -53,7 +53,7 @@ def look(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _look_at_run(layout: Layout, run: str, asked: Mapping[str, Any], deep: bool) -> Report:
-    below = asked.get("checkpoints") or "."
+    below = volume_relative(asked.get("checkpoints") or ".")
     root = layout.resolve(f"runs/{run}/{below}")
     shown = layout.relative(layout.run(run))
     if not root.is_dir():

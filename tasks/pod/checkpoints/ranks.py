@@ -51,8 +51,8 @@ def as_beside(tree: Tree, siblings: Sequence[Tree], wanted: Sequence[str]) -> No
     """Check that files which this trainer need not write are there if the steps beside it have them.
 
     Raises:
-        TornError: one is missing.
+        UnclearError: one is missing. Only unknown, because another attempt may have other settings.
     """
     for name in wanted:
         if not tree.has(name) and any(other.has(name) for other in siblings):
-            raise TornError(f"{name} is missing, which other steps of this run have")
+            raise UnclearError(f"{name} is missing, which other steps of this run have")

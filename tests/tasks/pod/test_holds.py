@@ -137,6 +137,20 @@ def test_release_lets_go_and_is_fine_twice(layout: Layout) -> None:
     holds.make(layout, request)
 
 
+@pytest.mark.parametrize("mode", ["link", "copy"])
+def test_a_checkpoint_that_is_one_file_is_held_too(layout: Layout, mode: str) -> None:
+    source = layout.root / "runs/p/epoch=0-step=7.ckpt"
+    source.write_bytes(b"x" * 100)
+    chosen = fingerprint(source)
+    made = holds.make(
+        layout, {"fork": "f", "source": "runs/p/epoch=0-step=7.ckpt", "fingerprint": chosen, "mode": mode}
+    )
+    assert (made["path"], made["fingerprint"]) == ("holds/f/epoch=0-step=7.ckpt", chosen)
+    holds.verify(layout, "f", chosen)
+    assert source.stat().st_mode & 0o200
+    assert holds.release(layout, {"fork": "f"})["released"]
+
+
 def test_links_that_lead_out_are_refused(layout: Layout) -> None:
     (layout.root / SOURCE / "extra").symlink_to("/etc/hostname")
     with pytest.raises(BadInputError, match="leads out of the checkpoint"):

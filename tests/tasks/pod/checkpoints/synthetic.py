@@ -61,11 +61,15 @@ def torch_file(stem: str, content: Any = None, storages: int = 2, fill: int = 1)
     """What `torch.save` writes, near enough: a zip of stored records."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(f"{stem}/data.pkl", pickle.dumps({} if content is None else content, protocol=2))
-        archive.writestr(f"{stem}/byteorder", b"little")
+        archive.writestr(
+            zipfile.ZipInfo(f"{stem}/data.pkl"), pickle.dumps({} if content is None else content, protocol=2)
+        )
+        archive.writestr(zipfile.ZipInfo(f"{stem}/byteorder"), b"little")
         for number in range(storages):
-            archive.writestr(f"{stem}/data/{number}", bytes((fill + number + i) % 255 + 1 for i in range(64)))
-        archive.writestr(f"{stem}/version", b"3\n")
+            archive.writestr(
+                zipfile.ZipInfo(f"{stem}/data/{number}"), bytes((fill + number + i) % 255 + 1 for i in range(64))
+            )
+        archive.writestr(zipfile.ZipInfo(f"{stem}/version"), b"3\n")
     return out.getvalue()
 
 

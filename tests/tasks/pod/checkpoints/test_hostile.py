@@ -194,6 +194,16 @@ def test_a_loop_of_links_does_not_hang(tmp_path: Path) -> None:
     assert find(tmp_path).checkpoints == ()
 
 
+def test_a_deep_look_imports_nothing_from_where_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = write_tiny(tmp_path / "step_7", 7)
+    for place in (tmp_path, step):
+        for name in ("json.py", "hashlib.py", "tasks.py"):
+            (place / name).write_text("open('PWNED', 'w')")
+        monkeypatch.chdir(place)
+        assert judge(step, deep=True).complete
+    assert not list(tmp_path.rglob("PWNED"))
+
+
 def test_a_deep_look_that_takes_too_long_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     step = write_tiny(tmp_path / "step_7", 7)
     monkeypatch.setattr(deep, "LEAST_SECONDS", 0.01)

@@ -28,6 +28,11 @@ def test_all_runs_are_looked_at_in_one_call(layout: Layout) -> None:
     assert look(layout, {"runs": ["p"]})["reports"]["p"]["root"] == "runs/p"
 
 
+def test_a_runs_checkpoints_lie_in_the_run(layout: Layout) -> None:
+    with pytest.raises(BadInputError):
+        look(layout, {"runs": {"p": {"checkpoints": "../q"}}})
+
+
 def test_a_run_without_a_directory_has_an_empty_report(layout: Layout) -> None:
     assert look(layout, {"runs": ["new"]})["reports"]["new"]["checkpoints"] == []
 
