@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tasks.pod.errors import NoSpaceError
@@ -138,4 +138,5 @@ class _Heartbeat:
 
     def _run(self) -> None:
         while not self._ended.wait(_STALE_AFTER / 6):
-            os.utime(self.path)
+            with suppress(FileNotFoundError):  # taken by another after a stall longer than the limit
+                os.utime(self.path)

@@ -143,7 +143,7 @@ def _from_hub(layout: Layout, source: dict[str, Any]) -> Origin:
 
     asked = hub_source("dataset", source["repo"], source["commit"])
     given = source.get("files")
-    if given is None:
+    if not given:
         from tasks.pod.resolve import resolve
 
         given = resolve(layout, {"repo_type": "dataset", "repo": asked.repo, "revision": asked.revision})["files"]

@@ -102,7 +102,8 @@ def ask(asked: Source, question: Callable[["HfApi"], Answer]) -> Answer:
             if status < 500 or time.monotonic() + pause > give_up:
                 raise refusal(asked, error) from error
         except (httpx2.TransportError, OSError) as error:
-            if isinstance(error, httpx2.UnsupportedProtocol) or time.monotonic() + pause > give_up:
+            hopeless = isinstance(error, httpx2.UnsupportedProtocol) or "CERTIFICATE_VERIFY_FAILED" in str(error)
+            if hopeless or time.monotonic() + pause > give_up:
                 raise unreachable(error) from error
         time.sleep(pause)
         pause *= 2
@@ -148,7 +149,9 @@ def refusal(asked: Source, error: Exception) -> PodError:
     status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
     if status in (401, 403):
         what = "does not accept the HF_TOKEN in use" if token else "asks for a token"
-        return AccessError(f"The Hub {what} ({status}) for the {asked}.", "Give a valid HF_TOKEN with read access.")
+        said = getattr(error, "server_message", None)
+        reason = f"{status}: {said}" if said else f"{status}"
+        return AccessError(f"The Hub {what} for the {asked} ({reason}).", "Give a valid HF_TOKEN with read access.")
     if status == 429:
         return UnreachableError(
             f"The Hub limits requests (429) for the {asked}.", "Ask again later, or give an HF_TOKEN."

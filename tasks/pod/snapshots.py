@@ -50,7 +50,9 @@ def stage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
             name_revision(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, revision, area)
         else:
             files = _files(layout, wanted, arguments.get("files"))
-            with Progress(area, f"{wanted}", sum(file.size for file in files), len(files)) as progress:
+            with Progress(
+                area, f"{wanted} at {wanted.revision[:12]}", sum(file.size for file in files), len(files)
+            ) as progress:
                 record = read_if_there(area / "manifest.json")
                 if record is None or not _is_whole(layout, record):
                     tree = area / "tree"
@@ -125,7 +127,7 @@ def _is_whole(layout: Layout, record: dict[str, Any]) -> bool:
 
 
 def _files(layout: Layout, wanted: Source, given: list[dict[str, Any]] | None) -> list[File]:
-    if given is None:
+    if not given:
         from tasks.pod.resolve import resolve
 
         asked = {"repo_type": wanted.repo_type, "repo": wanted.repo, "revision": wanted.revision}

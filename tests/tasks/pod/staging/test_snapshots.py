@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import time
@@ -331,3 +332,32 @@ def test_xet_that_fails_leaves_the_file_to_plain_http(
 
     assert files_below(path) == files_below(served)
     assert any("xet-read-token" in path for _, path, _, _ in hub.requests)
+
+
+def test_a_proxy_is_used(programs: Programs, layout: Layout, hub: FaultyHub, served: Path, pinned: Pinned) -> None:
+    programs.env |= {"HF_ENDPOINT": "http://hub.invalid", "http_proxy": hub.endpoint, "no_proxy": "other.invalid"}
+
+    answer = programs.run("snapshots.stage", pinned())
+
+    assert files_below(layout.root / answer["ok"]["path"]) == files_below(served)
+
+
+def test_https_is_verified_with_the_certificates_in_use(
+    programs: Programs, layout: Layout, hub: FaultyHub, served: Path, pinned: Pinned, tmp_path: Path
+) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    made += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    if shutil.which("openssl") is None or subprocess.run(made, capture_output=True).returncode:
+        pytest.skip("needs openssl to make a certificate")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    hub.socket = context.wrap_socket(hub.socket, server_side=True)
+    programs.env["HF_ENDPOINT"] = hub.endpoint.replace("http://127.0.0.1", "https://localhost")
+
+    unknown = programs.run("snapshots.stage", pinned())
+    programs.env["SSL_CERT_FILE"] = str(certificate)
+    answer = programs.run("snapshots.stage", pinned())
+
+    assert unknown["error"]["kind"] == "UnreachableError" and "certificate" in unknown["error"]["what"].lower()
+    assert files_below(layout.root / answer["ok"]["path"]) == files_below(served)
