@@ -1,6 +1,8 @@
 """The files that huggingface_hub keeps beside its snapshots, in its own format: trees, refs, the cache tag.
 
-Formats as in huggingface_hub 2.4.0 (`_tree_cache.py`, `file_download.py`, `utils/_cache_manager.py`).
+Temporary files go through the staging area: huggingface_hub takes all that lies in its directories for its own, and one
+left in `refs/` makes it skip the whole repository. Formats as in huggingface_hub 2.4.0 (`_tree_cache.py`,
+`utils/_cache_manager.py`).
 """
 
 import json
@@ -16,15 +18,15 @@ _CACHE_TAG = """Signature: 8a477f597d28d172789f06886806bc55
 """
 
 
-def prepare_cache(hub: Path, snapshots: Path) -> None:
+def prepare_cache(hub: Path, snapshots: Path, area: Path) -> None:
     """Make the directories of a repository, and mark the cache as one (backup tools leave it out)."""
     snapshots.mkdir(parents=True, exist_ok=True)
     tag = hub / "CACHEDIR.TAG"
     if not tag.exists():
-        replace_text(tag, _CACHE_TAG)
+        replace_text(tag, _CACHE_TAG, by_way_of=area)
 
 
-def write_tree(repo: Path, commit: str, files: list[File]) -> None:
+def write_tree(repo: Path, commit: str, files: list[File], area: Path) -> None:
     """Write the listing of a commit, without which an offline reader does not know that a snapshot is complete."""
     entries = {}
     for file in sorted(files, key=lambda file: file.path):
@@ -35,14 +37,13 @@ def write_tree(repo: Path, commit: str, files: list[File]) -> None:
             entry |= {"xet_hash": file.xet_hash}
         entries[file.path] = entry
     tree = json.dumps({"format_version": 1, "files": entries}, indent=1)
-    replace_text(repo / "trees" / f"{commit}.json", tree)
+    replace_text(repo / "trees" / f"{commit}.json", tree, by_way_of=area)
 
 
 def name_revision(repo: Path, commit: str, revision: str | None, area: Path) -> None:
     """Let refs name a snapshot: the branch it was asked for by, and one of ours.
 
     `hf cache prune` removes snapshots without a ref; a branch moves on, so each has a ref of its own as well.
-    `area` takes the temporary files: one left in `refs/` makes huggingface_hub skip the whole repository.
     """
     names = [f"slipway/{commit}"]
     if revision and revision != commit:

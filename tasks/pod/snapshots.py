@@ -149,8 +149,8 @@ def _publish(
         "files": [_manifest_entry(tree, file, proofs[file.path]) for file in files],
         "staged_at": time.time(),
     }
-    prepare_cache(layout.hub, final.parent)
-    write_tree(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, files)
+    prepare_cache(layout.hub, final.parent, area)
+    write_tree(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, files, area)
     replace(area / "manifest.json", record)
     layout.snapshot_manifest(wanted.repo_type, wanted.repo, wanted.revision).unlink(missing_ok=True)
     if os.path.lexists(final):  # what another tool left there, or a snapshot with files missing
