@@ -54,14 +54,10 @@ def make(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     record = {"source": layout.relative(source), "fingerprint": chosen, "path": layout.relative(final)}
     written = layout.records(fork) / RECORD
     there = records.read_if_there(written)
-    if there and {**there, **record} != there:
-        raise ChangedError(
-            f"{fork} holds {there.get('source')} ({there.get('fingerprint')}), not {record['source']} ({chosen}).",
-            "Give the fork another name, or release its hold first.",
-        )
+    _check_same(fork, there, record)
     if final.exists():
-        verify(layout, fork, chosen)
-        return _described(layout, final, (there or {}).get("mode", mode))
+        tree = _unchanged(final, chosen, layout.relative(final))
+        return _described(layout, final, tree, chosen, (there or {}).get("mode", mode))
     if not source.exists():
         raise NotThereError(f"There is no checkpoint at {record['source']}.", "Choose another step of the run.")
     tree = _unchanged(source, chosen, record["source"])
@@ -72,12 +68,23 @@ def make(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         place = private / final.name
         made = _build(tree, source, place, mode)
         _unchanged(source, chosen, record["source"])
-        _unchanged(place, chosen, record["source"])
-        records.write_once(written, {**record, "mode": made})
+        tree = _unchanged(place, chosen, record["source"])
+        there, _ = records.write_once(written, {**record, "mode": made})
+        _check_same(fork, there, record)  # two calls at once, with two sources
         _publish(place, final)
     finally:
         _remove(private)
-    return _described(layout, final, made)
+    return _described(layout, final, tree, chosen, made)
+
+
+def _check_same(fork: str, there: dict[str, Any] | None, record: dict[str, Any]) -> None:
+    """Raises: ChangedError if the fork is on record with another source."""
+    if there and {**there, **record} != there:
+        raise ChangedError(
+            f"{fork} holds {there.get('source')} ({there.get('fingerprint')}), "
+            f"not {record['source']} ({record['fingerprint']}).",
+            "Give the fork another name, or release its hold first.",
+        )
 
 
 def verify(layout: Layout, fork: str, fingerprint: str) -> None:
@@ -223,11 +230,10 @@ def _publish(place: Path, final: Path) -> None:
     records.sync_directory(final.parent)
 
 
-def _described(layout: Layout, final: Path, mode: str) -> dict[str, Any]:
-    tree = scan(final)
+def _described(layout: Layout, final: Path, tree: Tree, mark: str, mode: str) -> dict[str, Any]:
     return {
         "path": layout.relative(final),
-        "fingerprint": fingerprint.of(tree),
+        "fingerprint": mark,
         "files": len(tree.files),
         "bytes": tree.size,
         "mode": mode,

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,34 @@ def test_a_fork_holds_one_source_only(layout: Layout) -> None:
     }
     with pytest.raises(ChangedError, match="release its hold"):
         holds.make(layout, {**asked(layout), **other})
+
+
+def test_many_calls_at_once_make_one_hold(layout: Layout) -> None:
+    requests = [asked(layout), asked(layout, "copy")] * 8
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda request: holds.make(layout, request), requests))
+    assert {m["path"] for m in made} == {"holds/f/step_40"}
+    assert [path.name for path in layout.holds.iterdir()] == ["f"]
+    assert [path.name for path in layout.hold("f").iterdir()] == ["step_40"]
+    holds.verify(layout, "f", requests[0]["fingerprint"])
+
+
+def test_two_sources_at_once_end_as_one_hold(layout: Layout) -> None:
+    other = "runs/p/checkpoints/step_50"
+    write_tiny(layout.root / other, 50)
+    second = {**asked(layout), "source": other, "fingerprint": fingerprint(layout.root / other)}
+
+    def attempt(request: dict[str, Any]) -> str:
+        try:
+            return str(holds.make(layout, request)["path"])
+        except ChangedError:
+            return "refused"
+
+    with ThreadPoolExecutor(8) as pool:
+        ends = list(pool.map(attempt, [asked(layout), second] * 8))
+    held = [path.name for path in layout.hold("f").iterdir()]
+    assert len(held) == 1
+    assert set(ends) == {f"holds/f/{held[0]}", "refused"}
 
 
 def test_where_links_are_impossible_it_is_copied(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
