@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod.area import clear, staging_area
-from tasks.pod.errors import BadInputError, NotThereError
+from tasks.pod.errors import BadInputError
 from tasks.pod.files import File, Proof, prove
 from tasks.pod.folders import copy_folder, fingerprint, list_folder
 from tasks.pod.hub import source as hub_source
@@ -288,11 +288,3 @@ def _forget_others(tree: Path, wanted: set[str]) -> None:
             path.unlink()
         elif path.is_dir() and not any(path.iterdir()):
             path.rmdir()
-
-
-def require(layout: Layout, name: str, version: str | None) -> dict[str, Any]:
-    """The manifest of a staged dataset. Raises: NotThereError."""
-    record = _record(layout, name, version) if version else _newest(layout, name)
-    if record is None:
-        raise NotThereError(f"Dataset {name!r} is not staged.", "Stage it first.")
-    return record
