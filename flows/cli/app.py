@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli import checkpoints, files, runs, volumes
+from flows.cli import checkpoints, files, fork, register, runs, stage, train, volumes
 
 app = typer.Typer(
     name="slipway",
@@ -16,8 +16,12 @@ app = typer.Typer(
 )
 files.add_to(volumes.app)
 app.add_typer(volumes.app, name="volumes")
+app.add_typer(stage.app, name="stage")
+train.add_to(app)
+fork.add_to(app)
 app.add_typer(runs.app, name="runs")
 checkpoints.add_to(app)
+register.add_to(app)
 
 
 def _version(wanted: bool) -> None:
@@ -52,7 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         command(arguments, prog_name="slipway")
     except EXPECTED as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
+        between = "\n" if "\n" in error.what else " "  # a remedy behind the last lines of a log would be overlooked
+        print(f"error: {error.what}{between}{error.remedy}".rstrip(), file=sys.stderr, flush=True)
         sys.exit(exit_code(error))
 
 

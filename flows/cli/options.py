@@ -32,9 +32,9 @@ VolumeSize = Annotated[
 Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
 ]
-Trust = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PATH", help="Vouch for a checkpoint that can not be proven; may be repeated."),
+NewRun = Annotated[
+    str | None,
+    typer.Option("--name", metavar="RUN", help="Name of the new run. [default: made up]"),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop there.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the run's job is submitted.")]

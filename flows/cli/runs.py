@@ -141,7 +141,7 @@ def stop(
     if output is Output.JSON:
         show_json({"run": run, "volume": where, "state": state, "reason": reason, "stopped": end is not None})
     elif end is None:
-        say(f"Nothing of run {run} is live: it is {state} ({reason}).")
+        say(f"Nothing of run {run} is live: it is {state}{f' ({reason})' if reason else ''}.")
     else:
         say(f"Run {run} is {state}: {reason}.")
 
