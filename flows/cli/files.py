@@ -101,7 +101,9 @@ def get(
     place = connect(cluster, owner)
     with _session(place, _checked(name), writable=False):
         target, totals = download(place, name, remote, local, replace=replace)
-    _done(output, str(target), totals.files, totals.bytes)
+    here = Path.cwd()
+    shown = target.relative_to(here) if target.is_relative_to(here) and output is Output.TABLE else target
+    _done(output, str(shown), totals.files, totals.bytes)
 
 
 def put(

@@ -64,13 +64,14 @@ def show_table(
         say(empty)
         return
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for name in head:
+    for place, name in enumerate(head):
+        longest = max(len(cell) for cell in (name, *(row[place] for row in rows)))
         table.add_column(
             Text(name),
             justify="right" if name in right else "left",
             no_wrap=bool(wraps) and name != wraps,
             overflow="fold" if name == wraps or not wraps else "ellipsis",
-            min_width=16 if name == wraps else None,
+            min_width=min(16, longest) if name == wraps else None,
         )
     for row in rows:
         table.add_row(*(Text(printable(cell), style=STYLES.get(cell, "")) for cell in row))

@@ -101,7 +101,7 @@ def _volume(cluster: Cluster, request: RunRequest, checks: Checks) -> Volume | N
     if volume.status in (VolumeStatus.DELETING, VolumeStatus.FAILED):
         checks.add(Mark.BLOCKED, subject, f"is {volume.status}: {volume.reason}.", "Name another volume.")
     elif request.volume_size not in (None, volume.size):
-        detail = f"has {format_size(volume.size)}; the size asked for is not applied to a volume that exists"
+        detail = f"has {format_size(volume.size)}; the size asked for is not applied to a volume that exists."
         checks.add(Mark.WARNING, subject, detail, f"Use `slipway volumes grow {volume.name}`.")
     else:
         checks.add(Mark.READY, subject, f"{format_size(volume.size)}, {volume.status}")
