@@ -1,0 +1,43 @@
+"""A run's identity: the same request hashes alike, another one differs, and the difference can be told."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blocks.clusters.names import check_name
+from blocks.trainer_settings import TrainerSettings
+from tasks.runs.request import RUN_ID_LONGEST, ForkOf, RunRequest, differences, run_id
+
+ROOT = "01a22be2-4975-72cb-9078-21fd92a407de"
+
+
+def request(**changes: object) -> RunRequest:
+    return RunRequest.model_validate(
+        {"run": "r", "volume": "v", "trainer": TrainerSettings(kind="tiny"), "config": {"a": {"b": 1}}, **changes}
+    )
+
+
+def test_the_hash_covers_what_was_asked_for_and_nothing_else() -> None:
+    base = request().request_hash()
+    assert request(run="other", volume="w", volume_size=1).request_hash() == base
+    assert request(config={"a": {"b": 2}}).request_hash() != base
+    assert request(trainer=TrainerSettings(kind="tiny", image="x")).request_hash() != base
+    assert request(fork_of=ForkOf(run="p")).request_hash() != base
+
+
+def test_a_difference_is_told_by_dotted_key() -> None:
+    old, new = request().asked(), request(config={"a": {"b": 2, "c": "x"}}).asked()
+    assert differences(old, new) == ["config.a.b: 1 → 2", 'config.a.c: not set → "x"']
+    assert differences(old, old) == []
+
+
+def test_a_run_without_a_name_has_the_same_id_on_every_retry() -> None:
+    assert run_id(None, "finetune", ROOT) == run_id(None, "finetune", ROOT) == "finetune-fd92a407de"
+    assert run_id("mine", "finetune", ROOT) == "mine"
+    assert run_id(None, "fork", ROOT) != run_id(None, "finetune", ROOT)
+
+
+@given(st.uuids(), st.text(min_size=1, max_size=200))
+def test_made_ids_are_labels(root: object, place: str) -> None:
+    made = run_id(None, place, str(root))
+    assert len(made) <= RUN_ID_LONGEST
+    check_name("run", made)
