@@ -1,6 +1,7 @@
 """Finds the checkpoint that a fork continues from, and refuses every one that is not proven."""
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from blocks.clusters.port import Cluster
@@ -31,16 +32,20 @@ def find_source(cluster: Cluster, volume: str | None, request: RunRequest, needs
     if volume is None:
         raise Blocked("checkpoint", "is on a volume that does not exist yet.", "Name the volume that has it.")
     if fork is not None:
-        found, parent, prefix = _of_run(cluster, volume, fork), fork.run, f"runs/{fork.run}/"
+        found, parent, prefix = _of_run(cluster, volume, fork, request.trust), fork.run, f"runs/{fork.run}/"
     else:
         assert path is not None
         match = _RUN_PATH.fullmatch(volume_relative(path))
         parent, prefix = (match["run"] if match else None), ""
-        found = _at_path(cluster, volume, volume_relative(path))
+        found = _at_path(cluster, volume, volume_relative(path), request.trust)
     _check_steps(found["step"], needs)
     held = "as a copy" if fork and fork.hold == "copy" else "by links"
     what = f"step {found['step']} of {parent or found['path']}, {found['format']}, {format_size(found['bytes'])}"
-    add(Mark.READY, "checkpoint", f"{what}, held {held}")
+    vouched = found["why"] if found["verdict"] == "unknown" else None
+    if vouched:
+        add(Mark.WARNING, "checkpoint", f"{what}, held {held}; it is not proven ({vouched}), and taken on trust.")
+    else:
+        add(Mark.READY, "checkpoint", f"{what}, held {held}")
     return Source(
         run=parent,
         path=prefix + found["path"],
@@ -48,19 +53,21 @@ def find_source(cluster: Cluster, volume: str | None, request: RunRequest, needs
         fingerprint=found["fingerprint"],
         hold=f"holds/{request.run}/{found['path'].rsplit('/', 1)[-1]}",
         mode=fork.hold if fork else "link",
+        trusted=vouched,
     )
 
 
-def choose(found: list[dict[str, Any]], run: str, step: int | str) -> dict[str, Any]:
+def choose(found: list[dict[str, Any]], run: str, step: int | str, trust: Collection[str] = ()) -> dict[str, Any]:
     """The checkpoint that "latest" or a step means.
 
     Args:
         found: a report's checkpoints, oldest step first.
+        trust: paths of `unknown` ones that count as complete.
 
     Raises:
         Blocked: there is none, or it is not complete.
     """
-    good = [c for c in found if c["verdict"] == "complete" and c["resumable"] and c["step"] is not None]
+    good = [c for c in found if _taken(c, run, trust) and c["resumable"] and c["step"] is not None]
     newest = f"The newest complete one is step {good[-1]['step']}." if good else "No step of it is complete."
     if step == "latest":
         if not good:
@@ -69,32 +76,40 @@ def choose(found: list[dict[str, Any]], run: str, step: int | str) -> dict[str, 
         newer = [c for c in found if c["verdict"] == "unknown" and (c["step"] or 0) > good[-1]["step"]]
         if newer:
             detail = f"run {run} has a newer step that can not be proven: {newer[-1]['path']} ({newer[-1]['why']})."
-            raise Blocked("checkpoint", detail, f"Say which to take: step {good[-1]['step']} is complete.")
+            remedy = f"Say which to take: step {good[-1]['step']} is complete, or --trust {newer[-1]['path']}."
+            raise Blocked("checkpoint", detail, remedy)
         return good[-1]
     named = [c for c in found if c["step"] == step]
     if not named:
         raise Blocked("checkpoint", f"run {run} has no step {step}.", newest)
-    if named[-1]["verdict"] != "complete":
-        raise Blocked("checkpoint", f"step {step} of run {run} is {named[-1]['verdict']}: {named[-1]['why']}.", newest)
-    if not named[-1]["resumable"]:
+    chosen = next((c for c in named if c in good), named[-1])
+    if not _taken(chosen, run, trust):
+        remedy = f"{newest} Or say --trust {chosen['path']}." if chosen["verdict"] == "unknown" else newest
+        raise Blocked("checkpoint", f"step {step} of run {run} is {chosen['verdict']}: {chosen['why']}.", remedy)
+    if not chosen["resumable"]:
         raise Blocked("checkpoint", f"step {step} of run {run} holds weights only.", newest)
-    return named[-1]
+    return chosen
 
 
-def _of_run(cluster: Cluster, volume: str, fork: ForkOf) -> dict[str, Any]:
-    return choose(checkpoints(cluster, read_run(cluster, volume, fork.run).plan), fork.run, fork.step)
+def _taken(checkpoint: dict[str, Any], run: str, trust: Collection[str]) -> bool:
+    if checkpoint["verdict"] == "unknown":
+        return checkpoint["path"] in trust or f"runs/{run}/{checkpoint['path']}" in trust
+    return bool(checkpoint["verdict"] == "complete")
 
 
-def _at_path(cluster: Cluster, volume: str, path: str) -> dict[str, Any]:
+def _of_run(cluster: Cluster, volume: str, fork: ForkOf, trust: Collection[str]) -> dict[str, Any]:
+    return choose(checkpoints(cluster, read_run(cluster, volume, fork.run).plan), fork.run, fork.step, trust)
+
+
+def _at_path(cluster: Cluster, volume: str, path: str, trust: Collection[str]) -> dict[str, Any]:
     (report,) = cluster.call(volume, "checkpoints.look", {"path": path})["reports"].values()
     steps = [c for c in report["checkpoints"] if path.endswith(c["path"])]
     if not steps:
         raise Blocked("config resume.dir", f"/volume/{path} is no checkpoint.", "Name a step directory.")
     found: dict[str, Any] = steps[0]
-    if found["verdict"] != "complete":
-        raise Blocked(
-            "config resume.dir", f"/volume/{path} is {found['verdict']}: {found['why']}.", "Name another step."
-        )
+    if found["verdict"] != "complete" and not (found["verdict"] == "unknown" and {path, found["path"]} & set(trust)):
+        remedy = f"Name another step, or say --trust {path}." if found["verdict"] == "unknown" else "Name another step."
+        raise Blocked("config resume.dir", f"/volume/{path} is {found['verdict']}: {found['why']}.", remedy)
     if not found["resumable"] or found["step"] is None:
         raise Blocked("config resume.dir", f"/volume/{path} holds weights only.", "Name them as [model].name.")
     return {**found, "path": path}

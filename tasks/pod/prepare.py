@@ -1,5 +1,9 @@
 """Once before every attempt, beside the data: decides where training goes on, clears the way, writes it down."""
 
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +23,36 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         arguments: {"run": id, "attempt": number, "job": name of its job,
-            "trust": paths of `unknown` checkpoints (relative to the run) that a person has vouched for}.
+            "trust": paths of `unknown` checkpoints (relative to the run, or `runs/<run>/…`) that a person has vouched
+            for}.
 
     Raises:
         ChangedError: the run's held source has other bytes than when it was chosen, an earlier attempt has no
-            recorded end, or a newer checkpoint is neither provably complete nor incomplete.
+            recorded end, a newer checkpoint is neither provably complete nor incomplete, or there are complete ones
+            and training can go on from none of them.
         NotThereError: the weights or the dataset are gone.
     """
-    run, number, trust = arguments["run"], int(arguments["attempt"]), set(arguments.get("trust") or ())
-    path = attempts_of(layout, run) / f"{number}.json"
-    if there := records.read_if_there(path):
-        return {"attempt": there, "created": False}
+    run, number = arguments["run"], int(arguments["attempt"])
+    trust = {path.removeprefix(f"runs/{run}/") for path in arguments.get("trust") or ()}
     plan = read_plan(layout, run)
+    with _turn(layout, run):
+        path = attempts_of(layout, run) / f"{number}.json"
+        if there := records.read_if_there(path):
+            return {"attempt": there, "created": False}
+        return _prepare(layout, plan, number, arguments["job"], trust)
+
+
+@contextlib.contextmanager
+def _turn(layout: Layout, run: str) -> Iterator[None]:
+    """One at a time: a second flow must not clear away what the first one's job is writing already."""
+    with (layout.records(run) / "prepare.lock").open("a") as lock:
+        with contextlib.suppress(OSError):  # a file system without locks: the records still decide
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _prepare(layout: Layout, plan: dict[str, Any], number: int, job: str, trust: set[str]) -> dict[str, Any]:
+    run, path = plan["run"], attempts_of(layout, plan["run"]) / f"{number}.json"
     _check_order(layout, run, number)
     _check_inputs(layout, plan)
     home = layout.run(run)
@@ -44,9 +66,9 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         {
             "run": run,
             "attempt": number,
-            "job": None if nothing_left else arguments["job"],
+            "job": None if nothing_left else job,
             "resume": resume,
-            "trusted": sorted(trust),
+            "trusted": sorted(trust & {c.path for c in own.checkpoints if c.verdict is Verdict.UNKNOWN}),
             "set_aside": moved,
             "created_at": now(),
         },
@@ -95,7 +117,9 @@ def _choose(layout: Layout, run: str, plan: dict[str, Any], own: Report, trust: 
                 f"Run {run!r} has a newer checkpoint that can not be proven: {checkpoint.path} ({checkpoint.why}).",
                 f"Say `--trust {checkpoint.path}` to take it, or move it away.",
             )
-    if newest is not None:
+    if newest is None:
+        _refuse_to_begin_again(run, own, trust)
+    else:
         return {
             "kind": "own",
             "path": f"{layout.relative(layout.run(run))}/{newest.path}",
@@ -113,16 +137,29 @@ def _choose(layout: Layout, run: str, plan: dict[str, Any], own: Report, trust: 
     return {"kind": "base", "path": None, "step": 0, "fingerprint": None}
 
 
+def _refuse_to_begin_again(run: str, own: Report, trust: set[str]) -> None:
+    """Raises: ChangedError if there is a complete checkpoint that would be trained over from an earlier state."""
+    complete = [c for c in own.checkpoints if c.complete or c.path in trust]
+    if complete:
+        lacks = "tells no step" if complete[-1].resumable else "holds weights only"
+        weights = f"/volume/runs/{run}/{complete[-1].path}"
+        raise ChangedError(
+            f"Run {run!r} can not be continued: its newest checkpoint {complete[-1].path} {lacks}.",
+            f"Train on from its weights in a new run, with {weights} as its model, or begin again under another name.",
+        )
+
+
 def _clear(layout: Layout, run: str, number: int, own: Report, *, fresh: bool) -> list[dict[str, str]]:
     """Move torn steps (and, where nothing of an earlier attempt is continued, all it left) out of the trainer's way."""
     home = layout.run(run)
     if fresh:
         leftovers = [(p, "left by an attempt that saved no complete checkpoint") for p in sorted(home.iterdir())]
     else:
-        leftovers = [(home / c.path, c.why) for c in own.checkpoints if c.verdict is Verdict.INCOMPLETE]
+        torn = [c for c in own.checkpoints if c.verdict is Verdict.INCOMPLETE]
+        leftovers = [(home / c.path, c.why) for c in torn if c.path != "."]
     moved = []
     for path, why in leftovers:
-        target = layout.records(run) / "torn" / str(number) / path.relative_to(home)
+        target = _free(layout.records(run) / "torn" / str(number) / path.relative_to(home))
         _move(path, target)
         moved.append({"path": path.relative_to(home).as_posix(), "to": layout.relative(target), "why": why})
     return moved
@@ -131,6 +168,12 @@ def _clear(layout: Layout, run: str, number: int, own: Report, *, fresh: bool) -
 def _move(path: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     path.rename(target)
+
+
+def _free(target: Path) -> Path:
+    """The name, or one beside it where a call that was killed has moved something there already."""
+    names = [target, *(target.with_name(f"{target.name}.{n}") for n in range(2, 1000))]
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def _usable(checkpoint: Checkpoint, trust: set[str]) -> bool:

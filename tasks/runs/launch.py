@@ -1,5 +1,6 @@
 """Brings a run to a live job or to its end, however often and by whomever it is asked for: never twice, never lost."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +30,14 @@ class Launch:
         return job_name(self.plan.volume, self.plan.run, self.attempt.attempt)
 
 
-def launch(cluster: Cluster, plan: PlanRecord, *, automatic: bool = False) -> Launch:
+def launch(cluster: Cluster, plan: PlanRecord, *, automatic: bool = False, trust: Sequence[str] = ()) -> Launch:
     """Start the next attempt of a run, adopt the live one, or return the last one if the run is over.
 
     Args:
         plan: the plan on record, not one just made.
         automatic: a retry by Prefect: failures of the program itself are not tried again.
+        trust: paths of `unknown` checkpoints that the person who asks now has vouched for: an attempt's, not the
+            plan's, so that a run can be asked for again with it.
 
     Raises:
         ProgramError: prepare refused (a changed source, a doubtful newer checkpoint); nothing was launched.
@@ -48,17 +51,17 @@ def launch(cluster: Cluster, plan: PlanRecord, *, automatic: bool = False) -> La
             complete_at_end=_gone(record, job) and complete_at_end(cluster, record),
             automatic=automatic,
         )
-        done = _act(cluster, record, decision)
+        done = _act(cluster, record, decision, trust)
         if done is not None:
             return done
     raise RuntimeError(f"run {plan.run} does not settle")  # pragma: no cover
 
 
-def _act(cluster: Cluster, record: RunRecord, decision: Decision) -> Launch | None:
+def _act(cluster: Cluster, record: RunRecord, decision: Decision, trust: Sequence[str]) -> Launch | None:
     plan, last = record.plan, record.last
     match decision.do:
         case "start":
-            prepare(cluster, plan, decision.attempt)
+            prepare(cluster, plan, decision.attempt, trust)
         case "end":
             assert decision.end is not None
             write_end(cluster, plan, decision.attempt, decision.end)
@@ -93,12 +96,12 @@ def stop(cluster: Cluster, volume: str, run: str, *, reason: str) -> End | None:
     return write_end(cluster, record.plan, last.attempt, end)
 
 
-def prepare(cluster: Cluster, plan: PlanRecord, attempt: int) -> None:
+def prepare(cluster: Cluster, plan: PlanRecord, attempt: int, trust: Sequence[str] = ()) -> None:
     arguments = {
         "run": plan.run,
         "attempt": attempt,
         "job": job_name(plan.volume, plan.run, attempt),
-        "trust": list(plan.request.trust),
+        "trust": list(trust),
     }
     cluster.call(plan.volume, "runs.prepare", arguments, writable=True)
 

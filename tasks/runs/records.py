@@ -31,7 +31,11 @@ class Dataset(Record):
 
 
 class Source(Record):
-    """The checkpoint that a fork continues from, as it was when it was chosen."""
+    """The checkpoint that a fork continues from, as it was when it was chosen.
+
+    Args:
+        trusted: what spoke against one that was `unknown`, and that a person has vouched for; None for a proven one.
+    """
 
     run: str | None
     path: str
@@ -39,6 +43,7 @@ class Source(Record):
     fingerprint: str
     hold: str
     mode: Literal["link", "copy"] = "link"
+    trusted: str | None = None
 
 
 class Resolved(Record):

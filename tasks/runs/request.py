@@ -35,7 +35,8 @@ class RunRequest(Frozen):
         config: the trainer's own config, overrides applied.
         volume_size: bytes, for a volume that has to be created.
         dataset: staged first if it is not on the volume.
-        trust: paths of `unknown` checkpoints, relative to the run, that a person has vouched for.
+        trust: paths of `unknown` checkpoints that a person has vouched for: `checkpoints/step_40` of the run itself or
+            of the one that is forked, or `runs/<run>/…`. It belongs to an attempt: no part of the request's hash.
     """
 
     run: str
