@@ -16,14 +16,15 @@ class HuggingFaceHub(Block):
 
     endpoint: str = Field(
         title="Endpoint",
-        description="https://huggingface.co, or a mirror.",
+        description="Address of the Hub: https://huggingface.co, or a mirror.",
         pattern=r"^https?://[^\s/]+(/.*)?$",
         json_schema_extra={"position": 0},
     )
     token: SecretRef | None = Field(
         default=None,
         title="Token",
-        description="Name and key of the cluster's secret; empty for public repositories.",
+        description="For gated and private repositories: name and key of the secret in which the cluster keeps the "
+        "token. Never the token itself.",
         json_schema_extra={"position": 1},
     )
 

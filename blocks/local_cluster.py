@@ -18,24 +18,37 @@ class LocalCluster(Block):
 
     root: str = Field(
         title="Root",
-        description="Directory for volumes and jobs; a relative one is taken from the project.",
+        description="Directory for volumes and jobs, such as /data/slipway. A relative one is taken from the project.",
         json_schema_extra={"position": 0},
     )
-    name: str = Field(default="local", title="Name", description="Shown in lists.", json_schema_extra={"position": 1})
+    name: str = Field(
+        default="local", title="Name", description="What lists and messages call it.", json_schema_extra={"position": 1}
+    )
     owner: str = Field(
-        default="me", title="Owner", description="Whose volumes and runs.", json_schema_extra={"position": 2}
+        default="me",
+        title="Owner",
+        description="The team or person whose volumes and runs they are.",
+        json_schema_extra={"position": 2},
     )
     cpus: int | None = Field(
-        default=None, gt=0, title="CPU slots", description="Empty: all cores.", json_schema_extra={"position": 3}
+        default=None,
+        gt=0,
+        title="CPU slots",
+        description="Jobs that ask for more than is free wait. Empty: all cores.",
+        json_schema_extra={"position": 3},
     )
     gpus: dict[str, int] = Field(
         default_factory=dict,
         title="GPU slots",
-        description='GPU kind and count, such as {"h100": 2}.',
+        description='GPUs of the machine by kind, such as {"h100": 2}; {} for none. Jobs that ask for more wait.',
         json_schema_extra={"position": 4},
     )
     poll_seconds: float = Field(
-        default=1, gt=0, title="Look every, s", description="While following a run.", json_schema_extra={"position": 5}
+        default=1,
+        gt=0,
+        title="Look every … seconds",
+        description="How often a run is looked at.",
+        json_schema_extra={"position": 5},
     )
 
     def connect(self) -> Cluster:

@@ -16,25 +16,33 @@ class Trainer(Block):
 
     kind: str = Field(
         title="Kind",
-        description="Which trainer reads the config.",
+        description="Whose config it is: tiny (a real but tiny trainer, to try everything out), or another one that is "
+        "registered in tasks/pod/trainers.",
         json_schema_extra={"position": 0},
     )
     image: str | None = Field(
-        default=None, title="Image", description="Empty: Slipway's own.", json_schema_extra={"position": 1}
+        default=None,
+        title="Image",
+        description="Container image of the trainer. Empty: Slipway's own.",
+        json_schema_extra={"position": 1},
     )
     resources: Resources = Field(
-        default=Resources(), title="Resources", description="On each node.", json_schema_extra={"position": 2}
+        default=Resources(),
+        title="Resources",
+        description="What a run gets on each node.",
+        json_schema_extra={"position": 2},
     )
     env: dict[str, str] = Field(
         default_factory=dict,
         title="Environment",
-        description="Variables for the trainer; never a secret.",
+        description='Environment variables, such as {"WANDB_MODE": "offline"}; never a secret.',
         json_schema_extra={"position": 3},
     )
     secrets: dict[str, SecretRef] = Field(
         default_factory=dict,
         title="Secrets",
-        description="Variables whose values the cluster looks up when a job starts.",
+        description="Environment variables whose values the cluster looks up in its secrets when a job starts: "
+        '{"WANDB_API_KEY": {"name": "wandb", "key": "api-key"}}.',
         json_schema_extra={"position": 4},
     )
 

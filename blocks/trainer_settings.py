@@ -6,21 +6,30 @@ from blocks.clusters.job import Frozen, SecretRef
 
 
 class Resources(Frozen):
-    """What a run's job gets on each node.
-
-    Args:
-        cpus: CPU cores.
-        memory_bytes: None for no limit.
-        gpus: GPUs.
-        gpu_kind: None for any kind.
-        deadline_seconds: time from its start after which an attempt is stopped; None for none.
-    """
+    """What a run's job gets on each node."""
 
     cpus: float = Field(default=1, gt=0, title="CPU cores", json_schema_extra={"position": 0})
-    memory_bytes: int | None = Field(default=None, gt=0, title="Memory, bytes", json_schema_extra={"position": 1})
+    memory_bytes: int | None = Field(
+        default=None,
+        gt=0,
+        title="Memory, bytes",
+        description="A job that takes more is stopped. Empty: no limit.",
+        json_schema_extra={"position": 1},
+    )
     gpus: int = Field(default=0, ge=0, title="GPUs", json_schema_extra={"position": 2})
-    gpu_kind: str | None = Field(default=None, title="GPU kind", json_schema_extra={"position": 3})
-    deadline_seconds: int | None = Field(default=None, gt=0, title="Deadline, s", json_schema_extra={"position": 4})
+    gpu_kind: str | None = Field(
+        default=None,
+        title="GPU kind",
+        description="As the cluster calls it, such as h100. Empty: any.",
+        json_schema_extra={"position": 3},
+    )
+    deadline_seconds: int | None = Field(
+        default=None,
+        gt=0,
+        title="Deadline, seconds",
+        description="Time from its start after which an attempt is stopped. Empty: none.",
+        json_schema_extra={"position": 4},
+    )
 
 
 class TrainerSettings(Frozen):

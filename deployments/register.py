@@ -1,12 +1,19 @@
 """Saves what slipway.toml says as Prefect blocks, which is what flows take as parameters."""
 
 from collections.abc import Mapping
+from typing import Any
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentUpdate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 
 from blocks.hub import HuggingFaceHub
 from blocks.hub_access import HubAccess
 from blocks.local_cluster import LocalCluster
 from blocks.settings import Settings, read_settings
 from blocks.trainer import Trainer
+
+_OURS = DeploymentFilterTags(all_=["slipway"])
 
 
 def register(settings: Settings, more_hubs: Mapping[str, HubAccess] | None = None) -> list[str]:
@@ -36,7 +43,30 @@ def register(settings: Settings, more_hubs: Mapping[str, HubAccess] | None = Non
     for name, trainer in settings.trainers.items():
         Trainer(**trainer.model_dump()).save(name, overwrite=True)
         saved.append(f"trainer/{name}")
+    select_blocks()
     return saved
+
+
+def select_blocks() -> None:
+    """Have the Run forms of what is deployed show its blocks as selected.
+
+    prefect.yaml can only name a block (`block_document_slug`), which runs, but the forms show such a picker as empty:
+    they know a block by the id of its document.
+    """
+    with get_client(sync_client=True) as client:
+        for deployment in client.read_deployments(deployment_filter=DeploymentFilter(tags=_OURS)):
+            parameters = {key: _with_id(client, value) for key, value in deployment.parameters.items()}
+            if parameters != deployment.parameters:
+                client.update_deployment(deployment.id, DeploymentUpdate(parameters=parameters))
+
+
+def _with_id(client: SyncPrefectClient, parameter: Any) -> Any:
+    match parameter:
+        case {"$ref": {"block_document_slug": str(slug)}}:
+            kind, name = slug.split("/")
+            document = client.read_block_document_by_name(name, block_type_slug=kind)
+            return {"$ref": {"block_document_id": str(document.id)}}
+    return parameter
 
 
 def main() -> list[str]:

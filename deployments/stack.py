@@ -116,6 +116,9 @@ class Stack:
         log.write_text(done.stdout + done.stderr)
         if done.returncode:
             raise SlipwayError("Deploying prefect.yaml failed.", f"Its log says why: {log}.")
+        from deployments.register import select_blocks
+
+        select_blocks()
 
 
 def write_profile(running: Server) -> None:

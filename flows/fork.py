@@ -1,14 +1,12 @@
 """Fork: a new run that continues from a completed step of another."""
 
-from typing import Any
-
 from prefect import flow
 
 from blocks.hub import HuggingFaceHub
 from blocks.local_cluster import LocalCluster
 from flows.cancellation import stop_jobs
 from flows.naming import flow_run_label, this_run
-from flows.parameters import Hold, Name, RunName, Step, step_of
+from flows.parameters import NO_CHANGES, NOTHING, Changes, Hold, Run, RunOrMade, Step, Trust, Volume, step_of
 from flows.train import train
 from tasks.runs.ask import ask_fork
 from tasks.training import RunResult
@@ -16,29 +14,46 @@ from tasks.training import RunResult
 
 @flow(name="fork", flow_run_name=flow_run_label, on_cancellation=[stop_jobs])
 def fork(
+    *,
+    run: Run,
+    step: Step = "latest",
+    set: Changes = NO_CHANGES,  # noqa: A002 - the word that people type
+    name: RunOrMade = "",
+    volume: Volume,
+    hold: Hold = "link",
     cluster: LocalCluster,
     hub: HuggingFaceHub,
-    volume: Name,
-    run: RunName,
-    step: Step = "latest",
-    set: dict[str, Any] | None = None,  # noqa: A002 - the word that people type
-    name: RunName | None = None,
-    hold: Hold = "link",
+    trust: Trust = NOTHING,
     wait: bool = True,
 ) -> RunResult:
     """Continue training from a completed checkpoint of another run, with its config and some changes.
 
     Args:
-        cluster: Where to run.
-        hub: Where the base model comes from, should it no longer be staged.
-        volume: The volume that both runs are on.
-        run: The run to fork.
-        step: A completed step, or "latest" for the newest completed one.
-        set: Changes to the config by dotted key, such as {"max_steps": 200, "optim.lr": 0.0005}.
-        name: Name of the new run. Empty: made from the flow run.
-        hold: "link" keeps the source alive at no cost; "copy" also when the parent saves that step again.
-        wait: Follow the run to its end; otherwise return once its job is submitted.
+        run: The run to continue from: its name on the volume. It may still be training.
+        step: "latest" for its newest completed checkpoint, or a step that has one, such as 60.
+        set: What the new run changes in the config of the old one: dotted keys and their values, such as
+            {"max_steps": 200, "optim.lr": 0.0005}. max_steps counts from the start of the original training, so it has
+            to be above the step that is continued from.
+        name: What the new run is called: lower-case letters, digits and hyphens. Left empty, a name is made.
+        volume: The storage that both runs are on.
+        hold: How the checkpoint is kept. "link" costs no space and outlives its deletion by the old run; "copy"
+            also outlives that the old run saves the same step again.
+        cluster: Where the volume is and the job runs.
+        hub: Where the base model is downloaded from, should it no longer be on the volume.
+        trust: Checkpoints that can not be proven complete and are to be taken all the same, such as
+            "checkpoints/step_40". Only needed where a run was refused with that remedy.
+        wait: On: follow the training to its end and report every completed checkpoint. Off: end as soon as its job is
+            submitted.
     """
     place = cluster.connect()
-    request = ask_fork(place, volume, run, this_run(name, "fork"), step=step_of(step), changes=set, hold=hold)
+    request = ask_fork(
+        place,
+        volume,
+        run,
+        this_run(name, "fork"),
+        step=step_of(step),
+        changes=set,
+        hold=hold,
+        trust=tuple(trust),
+    )
     return train(place, hub.access(), request, wait=wait)

@@ -1,7 +1,5 @@
 """The main job, end to end: provision, stage, fine-tune, fork from the latest completed step, report."""
 
-from typing import Any
-
 from prefect import flow
 
 from blocks.hub import HuggingFaceHub
@@ -9,7 +7,7 @@ from blocks.local_cluster import LocalCluster
 from blocks.trainer import Trainer
 from flows.cancellation import stop_jobs
 from flows.naming import flow_run_label, this_run
-from flows.parameters import Name, RunName, Size
+from flows.parameters import NO_CHANGES, Changes, Config, RunOrMade, SizeOrDefault, Volume
 from flows.train import train
 from tasks.reporting import report
 from tasks.runs.ask import ask_fork, ask_run
@@ -19,30 +17,37 @@ from tasks.training import RunResult
 
 @flow(name="pipeline", flow_run_name=flow_run_label, on_cancellation=[stop_jobs])
 def pipeline(
+    *,
+    name: RunOrMade = "",
+    config: Config,
+    set: Changes = NO_CHANGES,  # noqa: A002 - the word that people type
+    fork_set: Changes,
+    dataset: DatasetRequest | None = None,
+    volume: Volume,
+    volume_size: SizeOrDefault = "",
+    trainer: Trainer,
     cluster: LocalCluster,
     hub: HuggingFaceHub,
-    trainer: Trainer,
-    config: str,
-    volume: Name,
-    fork_set: dict[str, Any],
-    volume_size: Size | None = None,
-    name: RunName | None = None,
-    set: dict[str, Any] | None = None,  # noqa: A002 - the word that people type
-    dataset: DatasetRequest | None = None,
 ) -> list[RunResult]:
     """Provision a volume, stage what a fine-tune needs, train it, and continue from its latest completed step.
 
     Args:
-        cluster: Where to run.
-        hub: Where the model comes from.
-        trainer: What to train with.
-        config: The trainer's own config, as text.
-        volume: The volume; created if it is missing.
-        fork_set: What the follow-up run changes, by dotted key, such as {"max_steps": 90, "optim.lr": 0.001}.
-        volume_size: Size of a volume that has to be created, such as 500Gi.
-        name: Name of the run; the follow-up is called NAME-fork. Empty: made from the flow run.
-        set: Changes to the config by dotted key.
-        dataset: A dataset to stage first.
+        name: What the training run is called on its volume, such as "nightly": lower-case letters, digits and hyphens.
+            The follow-up is called the same with "-fork" at its end. Left empty, names are made. (Prefect's own "Run
+            Name" above is only a label, and is replaced.)
+        config: The trainer's own config file, as text. Drag the corner of the field to see all of it.
+        set: Changes to the config, so that the text above need not be touched: dotted keys and their values, such as
+            {"max_steps": 100, "optim.lr": 0.001}.
+        fork_set: What the follow-up run changes, in the same way. max_steps counts from the start of the first run, so
+            it has to be above the config's.
+        dataset: The data to train on, staged on the volume first unless it is there. None: the config names a dataset
+            that is staged already.
+        volume: The storage that keeps weights, data and runs, such as "research"; created if it is missing.
+        volume_size: Size of the volume if it has to be created, such as 500Gi or 2Ti (10Ti at most). An existing one is
+            left as it is. Where none is given, the config's, else 1Ti.
+        trainer: What to train with: the program, its image, and the CPUs and GPUs that it gets.
+        cluster: Where the volume is and the jobs run.
+        hub: Where the model is downloaded from, if the config names one on a Hub.
     """
     place, access = cluster.connect(), hub.access()
     first = ask_run(

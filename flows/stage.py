@@ -5,7 +5,7 @@ from prefect import flow
 from blocks.hub import HuggingFaceHub
 from blocks.local_cluster import LocalCluster
 from flows.naming import flow_run_label
-from flows.parameters import Model, Name, Size
+from flows.parameters import Model, SizeOrDefault, Volume
 from tasks.stages.source import DatasetRequest, hub_model
 from tasks.staging import resolve_snapshot, stage_data, stage_model
 from tasks.volumes import parse_optional_size, provision
@@ -13,22 +13,25 @@ from tasks.volumes import parse_optional_size, provision
 
 @flow(name="stage", flow_run_name=flow_run_label)
 def stage(
-    cluster: LocalCluster,
-    hub: HuggingFaceHub,
-    volume: Name,
+    *,
     model: Model | None = None,
     dataset: DatasetRequest | None = None,
-    volume_size: Size | None = None,
+    volume: Volume,
+    volume_size: SizeOrDefault = "",
+    cluster: LocalCluster,
+    hub: HuggingFaceHub,
 ) -> None:
     """Have a model and a dataset on a volume: verified, pinned, readable offline by every run.
 
     Args:
-        cluster: Where the volume is.
-        hub: Where the model comes from.
-        volume: The volume; created if it is missing.
-        model: ORG/NAME, with @REVISION for a branch, a tag or a commit.
-        dataset: A dataset to stage.
-        volume_size: Size of a volume that has to be created, such as 500Gi.
+        model: A model on the Hub: ORG/NAME, with @REVISION behind it for a branch, a tag or a commit. None: only the
+            dataset.
+        dataset: A dataset to stage. None: only the model.
+        volume: The storage to put them on, such as "research"; created if it is missing.
+        volume_size: Size of the volume if it has to be created, such as 500Gi or 2Ti (10Ti at most). An existing one is
+            left as it is. Where none is given, 1Ti.
+        cluster: Where the volume is and the staging jobs run.
+        hub: Where the model is downloaded from.
     """
     place, access = cluster.connect(), hub.access()
     provision(place, volume, parse_optional_size(volume_size))

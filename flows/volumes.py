@@ -4,29 +4,29 @@ from prefect import flow
 
 from blocks.local_cluster import LocalCluster
 from flows.naming import flow_run_label
-from flows.parameters import Name, Size
+from flows.parameters import Size, SizeOrDefault, Volume
 from tasks.volumes import grow, parse_optional_size, provision
 
 
 @flow(name="create-volume", flow_run_name=flow_run_label)
-def create_volume(cluster: LocalCluster, volume: Name, size: Size | None = None) -> None:
+def create_volume(*, volume: Volume, size: SizeOrDefault = "", cluster: LocalCluster) -> None:
     """Create a volume, or find that it is there.
 
     Args:
-        cluster: Where.
-        volume: Its name: lower-case letters, digits and hyphens.
-        size: Such as 500Gi or 2Ti; 1Ti if empty, 10Ti at most. An existing volume is left as it is.
+        volume: What it is called, such as "research": lower-case letters, digits and hyphens, 63 at most.
+        size: Such as 500Gi or 2Ti, 10Ti at most. An existing volume is left as it is. Where none is given, 1Ti.
+        cluster: Where to create it.
     """
     provision(cluster.connect(), volume, parse_optional_size(size))
 
 
 @flow(name="grow-volume", flow_run_name=flow_run_label)
-def grow_volume(cluster: LocalCluster, volume: Name, size: Size) -> None:
+def grow_volume(*, volume: Volume, size: Size, cluster: LocalCluster) -> None:
     """Grow a volume in place. A volume never shrinks.
 
     Args:
-        cluster: Where.
-        volume: Its name.
-        size: The new size, larger than now, 10Ti at most.
+        volume: Which volume.
+        size: The new size, such as 2Ti: larger than it is now, 10Ti at most. Runs that use the volume go on.
+        cluster: Where it is.
     """
     grow(cluster.connect(), volume, size)

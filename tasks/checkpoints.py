@@ -3,22 +3,24 @@
 from prefect import get_run_logger, task
 
 from blocks.clusters.port import Cluster
-from tasks.errors import hush_expected
+from tasks.errors import quiet_engine
 from tasks.runs.launch import hold
-from tasks.runs.records import PlanRecord
+from tasks.runs.records import PlanRecord, Source
 
-hush_expected()
+quiet_engine()
 
 
-@task(name="hold source", task_run_name="hold the source of {plan.run}")
 def hold_source(cluster: Cluster, plan: PlanRecord) -> None:
-    """Keep the checkpoint that a run continues from alive and unchanged; nothing to do for other runs.
+    """Keep the checkpoint that a fork continues from alive and unchanged; nothing to do for other runs.
 
     Raises:
         ProgramError: its bytes are no longer those that were chosen.
     """
-    held = hold(cluster, plan)
-    if held:
-        source = plan.resolved.source
-        assert source is not None
-        get_run_logger().info("%s holds step %d of %s: %s", plan.run, source.step, source.run or source.path, held)
+    if plan.resolved.source is not None:
+        _hold(cluster, plan, plan.resolved.source)
+
+
+@task(name="hold source", task_run_name="hold step {source.step} for {plan.run}")
+def _hold(cluster: Cluster, plan: PlanRecord, source: Source) -> None:
+    held, of = hold(cluster, plan), source.run or source.path
+    get_run_logger().info("run %s holds step %d of %s, so that it stays: %s", plan.run, source.step, of, held)

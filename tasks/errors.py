@@ -16,9 +16,19 @@ class _WithoutTraceback(logging.Filter):
         return True
 
 
-def hush_expected() -> None:
-    """Keep Prefect from logging tracebacks of expected failures: their message says all there is."""
-    for name in ("prefect.flow_runs", "prefect.task_runs"):
+class _WithoutGoodEnds(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("Finished in state Completed")
+
+
+def quiet_engine() -> None:
+    """Keep Prefect's own lines out of the log where ours say all there is: tracebacks of expected failures, and that
+    a step has completed."""
+    for name, *filters in (
+        ("prefect.flow_runs", _WithoutTraceback),
+        ("prefect.task_runs", _WithoutTraceback, _WithoutGoodEnds),
+    ):
         logger = logging.getLogger(name)
-        if not any(isinstance(f, _WithoutTraceback) for f in logger.filters):
-            logger.addFilter(_WithoutTraceback())
+        for kind in filters:
+            if not any(isinstance(f, kind) for f in logger.filters):
+                logger.addFilter(kind())

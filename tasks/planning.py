@@ -1,18 +1,20 @@
 """The plan: made and shown before anything is launched."""
 
+import logging
+
 from prefect import get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 
 from blocks.clusters.port import Cluster
 from blocks.hub_access import HubAccess
-from tasks.errors import hush_expected
+from tasks.errors import quiet_engine
 from tasks.plans.check import make_plan
 from tasks.plans.plan import Mark, Plan, PlanError
 from tasks.runs.claim import claim
 from tasks.runs.records import Dataset, PlanRecord, Weights
 from tasks.runs.request import RunRequest
 
-hush_expected()
+quiet_engine()
 
 
 @task(name="plan", task_run_name="plan {request.run}")
@@ -27,7 +29,8 @@ def plan_run(cluster: Cluster, hub: HubAccess, request: RunRequest) -> Plan:
     for item in plan.items:
         level = logger.info if item.mark in (Mark.READY, Mark.TO_DO) else logger.warning
         level("plan: %s: %s: %s", item.mark, item.subject, f"{item.detail} {item.remedy}".strip())
-    create_markdown_artifact(key=f"{request.run}-plan"[:200], markdown=plan.markdown(), description="Plan")
+    logger.log(logging.ERROR if plan.blocked else logging.INFO, "plan of run %s: %s", request.run, plan.conclusion)
+    create_markdown_artifact(key=f"{request.run}-plan", markdown=plan.markdown(), description=plan.conclusion)
     if plan.blocked:
         raise PlanError(plan)
     return plan

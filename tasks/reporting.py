@@ -12,13 +12,13 @@ from prefect.events import emit_event
 
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
-from tasks.errors import hush_expected
-from tasks.reports.curves import Curve, data_uri, draw_curves
-from tasks.reports.story import Story, tell
+from tasks.errors import quiet_engine
+from tasks.reports.markdown import how_far, report_page, state_of, training_page
+from tasks.reports.story import tell
 from tasks.runs.follow import Progress
 from tasks.runs.launch import Launch
 
-hush_expected()
+quiet_engine()
 
 CHECKPOINT_EVENT = "slipway.checkpoint.completed"
 _EVENTS = uuid.UUID("6f1c1c1e-7d0b-4a86-9b8e-2f6f6d0f5a11")
@@ -30,42 +30,68 @@ class RunReporter:
 
     def __init__(self, launched: Launch) -> None:
         self._plan = launched.plan
+        self._over = launched.attempt.end is not None
         self._logger = get_run_logger()
-        self._waits_for = self._logged = ""
+        self._state = self._logged = ""
         self._logged_at = 0.0
-        self._bar = cast(uuid.UUID, create_progress_artifact(progress=0.0, description=f"Training {self._plan.run}"))
-        self._page: Any = None
+        self._waits: list[str] = []
+        self._bar: uuid.UUID | None = None
+        self._page: uuid.UUID | None = None
 
     def notice(self, progress: Progress) -> None:
-        job = progress.job
-        if job is not None and job.live and (waits := f"{job.state}: {job.reason}") != self._waits_for:
-            self._waits_for = waits
-            self._logger.info("run %s is %s", self._plan.run, waits.rstrip(": "))
-        for path in progress.fresh:
-            self._checkpoint(next(c for c in progress.checkpoints if c["path"] == path))
-        line = _line(progress)
-        if line != self._logged and (progress.end or time.monotonic() - self._logged_at > _LOG_EVERY_SECONDS):
-            self._logged, self._logged_at = line, time.monotonic()
-            self._logger.info("run %s: %s", self._plan.run, line)
-            if self._plan.max_steps:
-                update_progress_artifact(self._bar, progress=min(100.0, 100 * progress.step / self._plan.max_steps))
+        changed = self._notice_state(progress)
         if progress.fresh:
-            self._show(progress)
+            self._notice_checkpoints(progress)
+        if progress.curve and progress.end is None:
+            self._notice_step(progress)
+        if changed or progress.fresh:
+            self._show_page(progress)
 
     def finish(self, progress: Progress) -> None:
         assert progress.end is not None
-        self._show(progress)
-        self._logger.info("run %s ended as %s: %s", self._plan.run, progress.end.state, progress.end.reason)
+        run, end = self._plan.run, progress.end
+        self._show_progress(progress)
+        self._show_page(progress)
+        if end.state != "completed":
+            self._logger.error("run %s %s at %s: %s", run, end.state, how_far(progress), end.reason)
+        elif self._over:
+            self._logger.info("run %s had completed before and is reused: %s", run, how_far(progress))
+        else:
+            self._logger.info("run %s completed: %s", run, how_far(progress))
         emit_event(
-            f"slipway.run.{progress.end.state}",
-            resource={"prefect.resource.id": f"slipway.run.{self._plan.run}", "slipway.volume": self._plan.volume},
-            payload={"run": self._plan.run, "volume": self._plan.volume, "reason": progress.end.reason},
-            id=uuid.uuid5(_EVENTS, f"{self._plan.run}/{progress.launch.attempt.attempt}/{progress.end.state}"),
+            f"slipway.run.{end.state}",
+            resource={"prefect.resource.id": f"slipway.run.{run}", "slipway.volume": self._plan.volume},
+            payload={"run": run, "volume": self._plan.volume, "reason": end.reason},
+            id=uuid.uuid5(_EVENTS, f"{run}/{progress.launch.attempt.attempt}/{end.state}"),
         )
 
-    def _checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def _notice_state(self, progress: Progress) -> bool:
+        job, state = progress.job, state_of(progress)
+        if job is None or not job.live or state == self._state:
+            return False
+        self._state = state
+        self._logger.info("run %s is %s", self._plan.run, state)
+        if job.reason and job.reason not in self._waits:
+            self._waits.append(job.reason)
+        return True
+
+    def _notice_step(self, progress: Progress) -> None:
+        line = how_far(progress)
+        if line != self._logged and time.monotonic() - self._logged_at > _LOG_EVERY_SECONDS:
+            self._logged, self._logged_at = line, time.monotonic()
+            self._logger.info("run %s: %s", self._plan.run, line)
+            self._show_progress(progress)
+
+    def _notice_checkpoints(self, progress: Progress) -> None:
+        fresh = [c for c in progress.checkpoints if c["path"] in progress.fresh]
+        steps = ", ".join(str(c["step"]) for c in fresh)
+        what = f"checkpoint of step {steps} is" if len(fresh) == 1 else f"checkpoints of steps {steps} are"
+        self._logger.info("run %s: %s complete (%s)", self._plan.run, what, format_size(fresh[-1]["bytes"]))
+        for checkpoint in fresh:
+            self._announce(checkpoint)
+
+    def _announce(self, checkpoint: dict[str, Any]) -> None:
         run = self._plan.run
-        self._logger.info("checkpoint completed: run %s, step %s, %s", run, checkpoint["step"], checkpoint["why"])
         emit_event(
             CHECKPOINT_EVENT,
             resource={"prefect.resource.id": f"slipway.run.{run}", "slipway.volume": self._plan.volume},
@@ -81,53 +107,30 @@ class RunReporter:
             id=uuid.uuid5(_EVENTS, f"{run}/{checkpoint['step']}/{checkpoint['fingerprint']}"),
         )
 
-    def _show(self, progress: Progress) -> None:
-        rows = [progress.curve[step] for step in sorted(progress.curve)]
-        complete = [c["step"] for c in progress.checkpoints if c["verdict"] == "complete"]
-        picture = draw_curves([Curve(self._plan.run, rows, complete)])
-        text = f"![loss]({data_uri(picture)})\n\n{_line(progress)}\n\n{checkpoint_table(progress.checkpoints)}"
+    def _show_progress(self, progress: Progress) -> None:
+        if not self._plan.max_steps:
+            return
+        share = min(100.0, 100 * progress.step / self._plan.max_steps)
+        if self._bar is None:
+            key = f"{self._plan.run}-progress"
+            bar = create_progress_artifact(progress=share, key=key, description=how_far(progress))
+            self._bar = cast(uuid.UUID, bar)
+        else:
+            update_progress_artifact(self._bar, progress=share, description=how_far(progress))
+
+    def _show_page(self, progress: Progress) -> None:
+        page, text = training_page(progress, self._waits), f"{state_of(progress)}, {how_far(progress)}"
         if self._page is None:
             key = f"{self._plan.run}-training"
-            self._page = create_markdown_artifact(key=key, markdown=text, description=f"Training {self._plan.run}")
+            self._page = cast(uuid.UUID, create_markdown_artifact(key=key, markdown=page, description=text))
         else:
             with get_client(sync_client=True) as client:
-                client.update_artifact(self._page, ArtifactUpdate(data=text))
+                client.update_artifact(self._page, ArtifactUpdate(data=page, description=text))
 
 
-@task(name="report", task_run_name="report on {runs}")
+@task(name="report", task_run_name="report on {runs[0]}")
 def report(cluster: Cluster, volume: str, runs: list[str]) -> None:
     """Show runs side by side: their curves on one axis and what continued from what."""
-    stories = [tell(cluster, volume, run) for run in runs]
-    picture = draw_curves([s.curve() for s in stories])
-    text = f"![loss]({data_uri(picture)})\n\n{story_table(stories)}"
-    create_markdown_artifact(key=f"{runs[0]}-report", markdown=text, description="Runs side by side")
-
-
-def checkpoint_table(checkpoints: list[dict[str, Any]]) -> str:
-    head = "| step | verdict | size | evidence |\n|---|---|---|---|\n"
-    return head + "\n".join(
-        f"| {c['step']} | {c['verdict']} | {format_size(c['bytes'])} | {c['why']} |" for c in checkpoints
-    )
-
-
-def story_table(stories: list[Story]) -> str:
-    head = "| run | state | steps | loss | complete steps | continued from |\n|---|---|---|---|---|---|\n"
-    rows = []
-    for story in stories:
-        facts, source = story.facts(), story.record.plan.resolved.source
-        origin = f"step {source.step} of {source.run or source.path}" if source else "the base weights"
-        loss = f"{facts['first_loss']:.3f} → {facts['last_loss']:.3f}" if facts["last_loss"] is not None else ""
-        steps = ", ".join(map(str, story.complete_steps))
-        rows.append(
-            f"| {story.run} | {facts['state']} | {facts['last_step'] or 0} of {facts['max_steps']} | {loss} "
-            f"| {steps} | {origin} |"
-        )
-    return head + "\n".join(rows)
-
-
-def _line(progress: Progress) -> str:
-    steps = f"step {progress.step}"
-    if progress.launch.plan.max_steps:
-        steps += f" of {progress.launch.plan.max_steps}"
-    loss = progress.curve.get(progress.step, {}).get("loss")
-    return f"{steps}, loss {loss:.4f}" if loss is not None else steps
+    page = report_page([tell(cluster, volume, run) for run in runs])
+    text = f"Side by side: {', '.join(runs)}"
+    create_markdown_artifact(key=f"{runs[0]}-report", markdown=page, description=text)

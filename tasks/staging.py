@@ -1,6 +1,6 @@
 """Steps that stage: one job per snapshot or dataset version, a no-op where it is staged."""
 
-from collections.abc import Callable
+import re
 from typing import Any, cast
 from uuid import UUID
 
@@ -10,14 +10,14 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 from blocks.hub_access import HubAccess
-from tasks.errors import hush_expected
+from tasks.errors import quiet_engine
 from tasks.plans.plan import Plan
 from tasks.runs.records import Dataset, Weights
 from tasks.stages.resolve import SnapshotToStage, resolve
 from tasks.stages.source import DatasetRequest, HubRef
 from tasks.stages.staged import stage_dataset, stage_snapshot
 
-hush_expected()
+quiet_engine()
 
 
 @task(name="resolve snapshot", task_run_name="resolve {ref.repo}@{ref.revision}")
@@ -34,17 +34,19 @@ def resolve_snapshot(cluster: Cluster, hub: HubAccess, volume: str, ref: HubRef)
 @task(name="stage snapshot", task_run_name="stage {snapshot.ref.repo}")
 def stage_model(cluster: Cluster, hub: HubAccess, volume: str, snapshot: SnapshotToStage) -> Weights:
     """Have a resolved snapshot on the volume, every byte verified."""
-    weights = stage_snapshot(cluster, hub, volume, snapshot, _reporter(f"model {snapshot.ref.repo}"))
-    state = "was staged already" if snapshot.staged else "is staged"
-    get_run_logger().info("model %s at %s %s: %s", snapshot.ref.repo, snapshot.commit[:12], state, weights.path)
+    reporter = StagingReporter(f"model {snapshot.ref.repo}")
+    weights = stage_snapshot(cluster, hub, volume, snapshot, reporter)
+    state = "was staged already" if snapshot.staged else "is staged, every byte verified"
+    reporter.finish(f"model {snapshot.ref.repo} at commit {snapshot.commit[:12]} {state}: {weights.path}")
     return weights
 
 
 @task(name="stage dataset", task_run_name="stage dataset {asked.name}")
 def stage_data(cluster: Cluster, hub: HubAccess, volume: str, asked: DatasetRequest) -> Dataset:
     """Have a dataset version on the volume."""
-    dataset = stage_dataset(cluster, hub, volume, asked, _reporter(f"dataset {asked.name}"))
-    get_run_logger().info("dataset %s version %s is staged: %s", asked.name, dataset.version, dataset.path)
+    reporter = StagingReporter(f"dataset {asked.name}")
+    dataset = stage_dataset(cluster, hub, volume, asked, reporter)
+    reporter.finish(f"dataset {asked.name} version {dataset.version} is staged: {dataset.path}")
     return dataset
 
 
@@ -60,19 +62,40 @@ def stage_inputs(cluster: Cluster, hub: HubAccess, plan: Plan) -> tuple[Weights,
     return weights, dataset
 
 
-def _reporter(what: str) -> Callable[[dict[str, Any]], None]:
+class StagingReporter:
     """Shows the notes of a staging job as log lines and as one progress artifact that moves."""
-    artifact = cast(UUID, create_progress_artifact(progress=0.0, description=f"Staging {what}"))
-    logger, last = get_run_logger(), [-1.0]
 
-    def notice(note: dict[str, Any]) -> None:
+    def __init__(self, what: str) -> None:
+        self._what, self._logger = what, get_run_logger()
+        self._share = -1.0
+        self._waits_for = ""
+        self._bar: UUID | None = None
+
+    def __call__(self, note: dict[str, Any]) -> None:
         total = note.get("bytes_total") or 0
         if not total:
+            self._wait(str(note.get("what") or ""))
             return
-        share = 100 * note["bytes_done"] / total
-        if share != last[0]:
-            last[0] = share
-            update_progress_artifact(artifact, progress=share)
-            logger.info("staging %s: %s of %s", what, format_size(note["bytes_done"]), format_size(total))
+        done = note["bytes_done"]
+        if (share := 100 * done / total) != self._share:
+            self._share = share
+            self._logger.info("staging %s: %s of %s", self._what, format_size(done), format_size(total))
+            self._show(share, f"{format_size(done)} of {format_size(total)}")
 
-    return notice
+    def finish(self, text: str) -> None:
+        """Say what came of it; where nothing had to be staged, in the log only."""
+        self._logger.info(text)
+        if self._bar is not None:
+            self._show(100.0, text)
+
+    def _wait(self, what: str) -> None:
+        if what and what != self._waits_for:
+            self._waits_for = what
+            self._logger.info("staging %s: %s", self._what, what)
+
+    def _show(self, share: float, text: str) -> None:
+        if self._bar is None:
+            key = re.sub("[^a-z0-9]+", "-", f"staging-{self._what}".lower())
+            self._bar = cast(UUID, create_progress_artifact(progress=share, key=key, description=text))
+        else:
+            update_progress_artifact(self._bar, progress=share, description=text)

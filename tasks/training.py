@@ -5,14 +5,15 @@ from pydantic import BaseModel, ConfigDict
 
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.port import Cluster
-from tasks.errors import hush_expected
+from tasks.errors import quiet_engine
 from tasks.reporting import RunReporter
+from tasks.reports.markdown import origin
 from tasks.retries import automatic_retry
 from tasks.runs.follow import Progress, follow
 from tasks.runs.launch import Launch, launch
 from tasks.runs.records import End, PlanRecord
 
-hush_expected()
+quiet_engine()
 
 
 class RunResult(BaseModel):
@@ -67,16 +68,12 @@ def launch_run(cluster: Cluster, plan: PlanRecord) -> Launch:
     started = launch(cluster, plan, automatic=automatic_retry())
     logger, attempt = get_run_logger(), started.attempt
     if attempt.end is not None:
-        logger.info("run %s is over: %s", plan.run, attempt.end.state)
+        logger.info("run %s is over (%s): reused, nothing was launched", plan.run, attempt.end.state)
     elif started.adopted:
-        logger.info("run %s is live: adopted attempt %d", plan.run, attempt.attempt)
+        logger.info("run %s is live already: adopted attempt %d, nothing was launched", plan.run, attempt.attempt)
     else:
-        where = {
-            "base": "the base weights",
-            "hold": f"held step {attempt.resume.step}",
-            "own": f"its step {attempt.resume.step}",
-        }
-        logger.info("run %s: launched attempt %d from %s", plan.run, attempt.attempt, where[attempt.resume.kind])
+        start = origin(plan, attempt.resume)
+        logger.info("run %s: launched attempt %d, which starts from %s", plan.run, attempt.attempt, start)
     for torn in attempt.set_aside:
         logger.warning("run %s: set aside %s: %s", plan.run, torn["path"], torn["why"])
     return started

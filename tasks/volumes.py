@@ -5,10 +5,10 @@ from prefect import get_run_logger, task
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size, parse_size
 from blocks.clusters.volume import Volume
-from tasks.errors import hush_expected
+from tasks.errors import quiet_engine
 from tasks.stages.volume import ensure_volume
 
-hush_expected()
+quiet_engine()
 
 
 @task(name="provision volume", task_run_name="provision volume {name}")
@@ -19,8 +19,8 @@ def provision(cluster: Cluster, name: str, size: int | None = None) -> Volume:
         size: bytes of a new one; an existing one is left as it is.
     """
     volume, created = ensure_volume(cluster, name, size)
-    done = "created" if created else "is there"
-    get_run_logger().info("volume %s %s: %s on cluster %s", name, done, format_size(volume.size), cluster.name)
+    done = "is created" if created else "is there"
+    get_run_logger().info("volume %s %s: %s, on cluster %s", name, done, format_size(volume.size), cluster.name)
     return volume
 
 
@@ -28,7 +28,7 @@ def provision(cluster: Cluster, name: str, size: int | None = None) -> Volume:
 def grow(cluster: Cluster, name: str, size: str) -> Volume:
     """Ask for more room, in place."""
     volume = cluster.volumes.grow(name, parse_size(size))
-    get_run_logger().info("volume %s has %s (%s)", name, format_size(volume.size), volume.status)
+    get_run_logger().info("volume %s has %s now (%s)", name, format_size(volume.size), volume.status)
     return volume
 
 

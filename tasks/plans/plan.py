@@ -51,10 +51,21 @@ class Plan(Frozen):
     def blocked(self) -> tuple[Item, ...]:
         return tuple(i for i in self.items if i.mark is Mark.BLOCKED)
 
+    @property
+    def conclusion(self) -> str:
+        """The plan in one line."""
+        if self.blocked:
+            return f"it can not start; in the way: {', '.join(i.subject for i in self.blocked)}"
+        if self.record is not None:
+            return "asked for before; it goes on, or is reused"
+        to_do = [i.subject for i in self.items if i.mark is Mark.TO_DO]
+        return f"nothing is in the way; first comes: {', '.join(to_do)}" if to_do else "nothing is in the way"
+
     def markdown(self) -> str:
         """The plan as a table for the Prefect UI."""
         rows = [f"| {i.mark} | {i.subject} | {i.detail}{f' **{i.remedy}**' if i.remedy else ''} |" for i in self.items]
-        head = f"### Plan of run `{self.request.run}`\n\n| | what | details |\n|---|---|---|\n"
+        conclusion = self.conclusion[0].upper() + self.conclusion[1:]
+        head = f"### Plan of run `{self.request.run}`\n\n{conclusion}.\n\n| | what | details |\n|---|---|---|\n"
         return head + "\n".join(row.replace("\n", " ") for row in rows)
 
 

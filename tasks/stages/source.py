@@ -2,9 +2,9 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 
 from blocks.clusters.errors import UsageError
 from blocks.clusters.job import Frozen
@@ -14,33 +14,37 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _MODEL = re.compile(r"(?P<repo>[\w.-]+(/[\w.-]+)?)(@(?P<revision>[\w./-]+))?")
 
 
-class DatasetRequest(Frozen):
-    """A dataset to stage as `datasets/<name>/<version>`.
+_VERSION = "[A-Za-z0-9][A-Za-z0-9._-]*"
+_Version = Annotated[
+    str | None,
+    Field(pattern=f"^{_VERSION}$"),
+    BeforeValidator(lambda text: text or None),  # the Run form's word for nothing is ""
+    WithJsonSchema({"type": "string", "pattern": f"^({_VERSION})?$"}),
+]
 
-    Args:
-        name: its name on the volume.
-        source: a folder, or `hf://datasets/ORG/NAME@REVISION`.
-        version: None to name it by its content.
-    """
+
+class DatasetRequest(Frozen):
+    """A dataset to stage; it lies at datasets/NAME/VERSION on the volume."""
+
+    model_config = ConfigDict(title="Dataset")
 
     name: str = Field(
         title="Name",
-        description="Its name on the volume: datasets/<name>.",
+        description="What it is called on the volume, and in the config: datasets/NAME.",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
         json_schema_extra={"position": 0},
     )
     source: str = Field(
         title="Source",
-        description="A folder on the cluster's machine, or hf://datasets/ORG/NAME@REVISION.",
+        description="A folder on the machine of the worker, or hf://datasets/ORG/NAME@REVISION.",
         min_length=1,
         json_schema_extra={"position": 1},
     )
-    version: str | None = Field(
+    version: _Version = Field(
         default=None,
         title="Version",
-        description="Empty: named by its content.",
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-        json_schema_extra={"position": 2},
+        description="Left empty: named by its content, so that the same data is the same version.",
+        json_schema_extra={"position": 2, "default": ""},
     )
 
     @field_validator("source")
