@@ -21,5 +21,5 @@ def train(cluster: Cluster, hub: HubAccess, request: RunRequest, *, wait: bool =
     weights, dataset = stage_inputs(cluster, hub, plan)
     record = record_plan(cluster, plan, weights, dataset)
     hold_source(cluster, record)
-    launched = launch_run(cluster, record)
+    launched = launch_run(cluster, record, request.trust)
     return follow_run(cluster, launched) if wait else RunResult.of_launch(launched)

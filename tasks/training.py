@@ -1,5 +1,7 @@
 """Steps of a run: launch it, and follow it to its end."""
 
+from collections.abc import Sequence
+
 from prefect import get_run_logger, task
 from pydantic import BaseModel, ConfigDict
 
@@ -63,9 +65,9 @@ class RunFailedError(SlipwayError):
 
 
 @task(name="launch", task_run_name="launch {plan.run}")
-def launch_run(cluster: Cluster, plan: PlanRecord) -> Launch:
+def launch_run(cluster: Cluster, plan: PlanRecord, trust: Sequence[str] = ()) -> Launch:
     """Start the next attempt of a run, adopt the live one, or take the last one if the run is over."""
-    started = launch(cluster, plan, automatic=automatic_retry())
+    started = launch(cluster, plan, automatic=automatic_retry(), trust=trust)
     logger, attempt = get_run_logger(), started.attempt
     if attempt.end is not None:
         logger.info("run %s is over (%s): reused, nothing was launched", plan.run, attempt.end.state)

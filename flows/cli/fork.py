@@ -18,6 +18,7 @@ from flows.cli.options import (
     OutputFormat,
     Owner,
     RunName,
+    Trust,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def fork(
         typer.Option(help="Link costs no space; copy also survives that the parent saves that step again."),
     ] = "link",
     hub: HubName = None,
+    trust: Trust = None,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     cluster: ClusterName = None,
@@ -64,10 +66,10 @@ def fork(
     settings = read_settings()
     place, access = settings.cluster(cluster, owner), settings.hub(hub)
     keys, at = read_changes(changes, max_steps=max_steps), _step(step)
-    child = name if name is not None else new_name("fork")
+    child, vouched = name if name is not None else new_name("fork"), tuple(trust or ())
     where = volume_of(place, run, volume)
     check_names(child, where)
-    request = ask_fork(place, where, run, child, step=at, changes=keys, hold=hold)
+    request = ask_fork(place, where, run, child, step=at, changes=keys, hold=hold, trust=vouched)
     plan(place, access, request, output, only=dry_run)
     if dry_run:
         return
@@ -84,6 +86,7 @@ def fork(
             set=keys,
             name=child,
             hold=hold,
+            trust=list(vouched),
             wait=not no_wait,
         )
 

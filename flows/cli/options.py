@@ -37,4 +37,10 @@ NewRun = Annotated[
     typer.Option("--name", metavar="RUN", help="Name of the new run. [default: made up]"),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop there.")]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust", metavar="PATH", help="Take a checkpoint that can not be proven, such as checkpoints/step_40."
+    ),
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as the run's job is submitted.")]

@@ -16,6 +16,7 @@ from flows.cli.options import (
     Output,
     OutputFormat,
     Owner,
+    Trust,
     VolumeSize,
 )
 
@@ -45,6 +46,7 @@ def train(
             metavar="NAME=SOURCE", help="Stage a dataset first: a folder, or hf://datasets/ORG/NAME@REVISION."
         ),
     ] = None,
+    trust: Trust = None,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
     cluster: ClusterName = None,
@@ -66,8 +68,10 @@ def train(
     settings = read_settings()
     place, access, how = settings.cluster(cluster, owner), settings.hub(hub), settings.trainer(trainer)
     text, keys, wanted = read_config(config), read_changes(changes), read_dataset(dataset)
-    run = name if name is not None else new_name("finetune")
-    request = ask_run(run, text, how, changes=keys, volume=volume, volume_size=volume_size, dataset=wanted)
+    run, vouched = name if name is not None else new_name("finetune"), tuple(trust or ())
+    request = ask_run(
+        run, text, how, changes=keys, volume=volume, volume_size=volume_size, dataset=wanted, trust=vouched
+    )
     plan(place, access, request, output, only=dry_run)
     if dry_run:
         return
@@ -85,6 +89,7 @@ def train(
             name=run,
             set=keys,
             dataset=wanted,
+            trust=list(vouched),
             wait=not no_wait,
         )
 
