@@ -25,6 +25,8 @@ PROGRAMS: dict[str, str] = {
     "datasets.state": "tasks.pod.datasets:state",
     "holds.make": "tasks.pod.holds:make",
     "holds.release": "tasks.pod.holds:release",
+    "retention.plan": "tasks.pod.retention:plan",
+    "retention.prune": "tasks.pod.retention:prune",
     "runs.claim": "tasks.pod.runs:claim",
     "runs.end": "tasks.pod.runs:end",
     "runs.list": "tasks.pod.runs:list_runs",
@@ -69,7 +71,9 @@ def main(argv: list[str]) -> int:
     except OSError as error:
         if error.errno not in (28, 122):  # ENOSPC, EDQUOT
             raise
-        full = NoSpaceError(f"The volume is full: {error}.", "Grow it, prune checkpoints, or remove what is not needed.")
+        full = NoSpaceError(
+            f"The volume is full: {error}.", "Grow it, prune checkpoints, or remove what is not needed."
+        )
         answer = {"error": {"kind": "NoSpaceError", "what": full.what, "remedy": full.remedy}}
     failed = "error" in answer
     if failed and as_job:  # people read its log

@@ -87,6 +87,11 @@ def read_attempts(layout: Layout, run: str) -> list[dict[str, Any]]:
     ]
 
 
+def is_deleted(layout: Layout, run: str) -> bool:
+    """Whether a run is on record only for those that were forked from it."""
+    return (layout.records(run) / "deleted.json").exists()
+
+
 def attempts_of(layout: Layout, run: str) -> Path:
     return layout.records(run) / "attempts"
 
