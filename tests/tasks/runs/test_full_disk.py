@@ -1,0 +1,45 @@
+"""A volume that fills while a run saves: the run says so, loses nothing, and goes on once there is room."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from blocks.clusters.local.cluster import LocalCluster
+from blocks.hub_access import HubAccess
+from tests.tasks.conftest import Desk
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(disk)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"a small disk can not be mounted here: {mounted.stderr.decode().strip()}")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_run_that_fills_its_volume_says_so_and_goes_on_once_there_is_room(
+    small_disk: Path, hub_url: str, demo_assets: Path
+) -> None:
+    desk = Desk(LocalCluster(small_disk, poll_seconds=0.1), HubAccess(endpoint=hub_url), demo_assets)
+    request = desk.request("r")
+
+    full = desk.train(request)
+    assert full.end is not None and full.end.state == "failed"
+    assert any("full" in line for line in full.end.last_lines), full.end
+    complete = [c["step"] for c in full.checkpoints if c["verdict"] == "complete"]
+    assert complete and complete[-1] < 12, full
+
+    subprocess.run(["mount", "-o", "remount,size=100m", str(small_disk)], check=True)
+    done = desk.train(request)
+
+    assert done.end is not None and done.end.state == "completed"
+    assert done.launch.attempt.resume.step == complete[-1]
+    assert done.launch.attempt.set_aside, "the torn step is set aside and reported"
