@@ -1,4 +1,4 @@
-"""A team's settings, `slipway.toml`: clusters, hubs and trainers. Free of Prefect.
+"""A team's settings, `slipway.toml`: clusters, hubs, buckets and trainers. Free of Prefect.
 
 The command line reads them; registration saves them as blocks.
 """
@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from blocks.bucket_access import BucketAccess
 from blocks.clusters.errors import UsageError
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.clusters.port import Cluster
@@ -56,6 +57,7 @@ class Settings(Section):
     default_trainer: str = "tiny"
     clusters: dict[str, LocalSettings]
     hubs: dict[str, HubAccess]
+    buckets: dict[str, BucketAccess] = Field(default_factory=dict)
     trainers: dict[str, TrainerSettings]
 
     def cluster(self, name: str | None = None, owner: str | None = None) -> Cluster:
@@ -82,6 +84,10 @@ class Settings(Section):
     def hub(self, name: str | None = None) -> HubAccess:
         """Raises: UsageError: there is no hub of that name."""
         return pick("hub", name or self.default_hub, self.hubs)
+
+    def bucket(self, name: str) -> BucketAccess:
+        """The bucket that `s3://NAME/…` means: one of the settings, else AWS's of that name."""
+        return self.buckets[name] if name in self.buckets else BucketAccess(bucket=name)
 
     def trainer(self, name: str | None = None) -> TrainerSettings:
         """Raises: UsageError: there is no trainer of that name."""
@@ -133,6 +139,8 @@ def _settings(content: dict[str, Any], folder: Path, source: str) -> Settings:
     content.setdefault("clusters", {"local": {"root": ".slipway/local"}})
     content.setdefault("hubs", {"public": {}})
     content.setdefault("trainers", {"tiny": {"kind": "tiny"}})
+    for name, bucket in content.get("buckets", {}).items():
+        bucket.setdefault("bucket", name)
     try:
         return Settings(folder=folder, **content)
     except ValidationError as error:
@@ -147,7 +155,7 @@ def _explain(error: ValidationError) -> str:
         return f"{key}: {first['msg']}."
     known = {
         name
-        for model in (Settings, LocalSettings, HubAccess, TrainerSettings)
+        for model in (Settings, LocalSettings, HubAccess, BucketAccess, TrainerSettings)
         for name in model.model_fields
         if name != "folder"
     }

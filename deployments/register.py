@@ -7,6 +7,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 
+from blocks.bucket import Bucket, document_name
 from blocks.hub import HuggingFaceHub
 from blocks.hub_access import HubAccess
 from blocks.local_cluster import LocalCluster
@@ -17,7 +18,7 @@ _OURS = DeploymentFilterTags(all_=["slipway"])
 
 
 def register(settings: Settings, more_hubs: Mapping[str, HubAccess] | None = None) -> list[str]:
-    """Save every cluster, hub and trainer of the settings; a block of that name is overwritten.
+    """Save every cluster, hub, bucket and trainer of the settings; a block of that name is overwritten.
 
     Args:
         more_hubs: hubs that are not in the settings, such as the demo's.
@@ -40,6 +41,9 @@ def register(settings: Settings, more_hubs: Mapping[str, HubAccess] | None = Non
     for name, hub in {**settings.hubs, **(more_hubs or {})}.items():
         HuggingFaceHub(endpoint=hub.endpoint, token=hub.token).save(name, overwrite=True)
         saved.append(f"hugging-face-hub/{name}")
+    for name, bucket in settings.buckets.items():
+        Bucket(**bucket.model_dump()).save(document_name(name), overwrite=True)
+        saved.append(f"bucket/{document_name(name)}")
     for name, trainer in settings.trainers.items():
         Trainer(**trainer.model_dump()).save(name, overwrite=True)
         saved.append(f"trainer/{name}")

@@ -17,6 +17,7 @@ from flows.parameters import (
     Trust,
     VolumeOrConfigs,
 )
+from flows.sources import with_bucket
 from flows.train import train
 from tasks.runs.ask import ask_run
 from tasks.stages.source import DatasetRequest
@@ -68,7 +69,7 @@ def finetune(
         changes=set,
         volume=volume,
         volume_size=volume_size,
-        dataset=dataset,
+        dataset=with_bucket(dataset),
         trust=tuple(trust),
     )
     return train(cluster.connect(), hub.access(), request, wait=wait)

@@ -8,6 +8,7 @@ from blocks.trainer import Trainer
 from flows.cancellation import stop_jobs
 from flows.naming import flow_run_label, this_run
 from flows.parameters import NO_CHANGES, Changes, Config, RunOrMade, SizeOrDefault, Volume
+from flows.sources import with_bucket
 from flows.train import train
 from tasks.reporting import report
 from tasks.runs.ask import ask_fork, ask_run
@@ -57,7 +58,7 @@ def pipeline(
         changes=set,
         volume=volume,
         volume_size=volume_size,
-        dataset=dataset,
+        dataset=with_bucket(dataset),
     )
     parent = train(place, access, first)
     follow_up = this_run(f"{name}-fork" if name else None, "fork")

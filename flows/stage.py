@@ -6,6 +6,7 @@ from blocks.hub import HuggingFaceHub
 from blocks.local_cluster import LocalCluster
 from flows.naming import flow_run_label
 from flows.parameters import Model, SizeOrDefault, Volume
+from flows.sources import with_bucket
 from tasks.stages.source import DatasetRequest, hub_model
 from tasks.staging import resolve_snapshot, stage_data, stage_model
 from tasks.volumes import parse_optional_size, provision
@@ -37,5 +38,5 @@ def stage(
     provision(place, volume, parse_optional_size(volume_size))
     if model:
         stage_model(place, access, volume, resolve_snapshot(place, access, volume, hub_model(model)))
-    if dataset:
-        stage_data(place, access, volume, dataset)
+    if data := with_bucket(dataset):
+        stage_data(place, access, volume, data)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from blocks.settings import Settings
     from tasks.stages.source import DatasetRequest
 
 
@@ -50,7 +51,7 @@ def read_changes(assignments: Sequence[str] | None, **more: Any) -> dict[str, An
     return changes | {key: value for key, value in more.items() if value is not None}
 
 
-def read_dataset(text: str | None) -> "DatasetRequest | None":
+def read_dataset(text: str | None, settings: "Settings") -> "DatasetRequest | None":
     """`NAME=SOURCE` or `NAME/VERSION=SOURCE`.
 
     Raises:
@@ -64,11 +65,14 @@ def read_dataset(text: str | None) -> "DatasetRequest | None":
     if not equals:
         raise UsageError(f"{text!r} names no dataset.", "Write NAME=SOURCE, such as harbour=./data/harbour.")
     name, _, version = named.partition("/")
-    return dataset_request(name, source, version or None)
+    return dataset_request(name, source, version or None, settings)
 
 
-def dataset_request(name: str, source: str, version: str | None) -> "DatasetRequest":
+def dataset_request(name: str, source: str, version: str | None, settings: "Settings") -> "DatasetRequest":
     """A dataset to stage; a folder is named absolutely, so that it is the same from wherever it is asked for.
+
+    Args:
+        settings: know how to reach the bucket of an s3:// source.
 
     Raises:
         UsageError: a name, version or source that can not be.
@@ -76,12 +80,14 @@ def dataset_request(name: str, source: str, version: str | None) -> "DatasetRequ
     from pydantic import ValidationError
 
     from blocks.clusters.errors import UsageError
-    from tasks.stages.source import DatasetRequest
+    from tasks.stages.source import DatasetRequest, bucket_of
 
-    if source and "://" not in source:
+    if source and "://" not in source and not source.startswith("/volume/"):
         source = str(Path(source).expanduser().resolve())
     try:
-        return DatasetRequest(name=name, source=source, version=version)
+        named = bucket_of(source)
+        bucket = settings.bucket(named[0]) if named else None
+        return DatasetRequest(name=name, source=source, version=version, bucket=bucket)
     except ValidationError as error:
         first = error.errors()[0]
         what, given = str(first["loc"][0]), first["input"]

@@ -56,7 +56,13 @@ def model(
 @app.command(cls=NamedCommand)
 def dataset(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name on the volume: datasets/NAME.")],
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A folder, or hf://datasets/ORG/NAME@REVISION.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder, s3://BUCKET/PREFIX, hf://datasets/ORG/NAME@REVISION, or a folder on it: /volume/PATH.",
+        ),
+    ],
     volume: Onto,
     version: Annotated[str | None, typer.Option(metavar="V", help="[default: made from its content]")] = None,
     volume_size: VolumeSize = None,
@@ -71,14 +77,16 @@ def dataset(
     from flows.cli.config import dataset_request
     from flows.cli.launch import cluster_block, hub_block, run_plain_flow
     from tasks.stages.resolve import resolve
-    from tasks.stages.source import hub_dataset
+    from tasks.stages.source import hub_dataset, s3_source
 
     settings = read_settings()
     place, access = settings.cluster(cluster, owner), settings.hub(hub)
-    request = dataset_request(name, source, version)
+    request = dataset_request(name, source, version, settings)
     there = _existing(place, volume, volume_size)
     if ref := hub_dataset(request.source):
         resolve(place, access, there, ref)
+    if s3 := s3_source(request):
+        place.call(None, "buckets.look", s3[1], env=s3[0].env(), secrets=s3[0].secrets())
 
     def flow() -> None:
         from flows.stage import stage

@@ -43,7 +43,8 @@ def train(
     dataset: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME=SOURCE", help="Stage a dataset first: a folder, or hf://datasets/ORG/NAME@REVISION."
+            metavar="NAME=SOURCE",
+            help="Stage a dataset first: a folder, s3://BUCKET/PREFIX, hf://datasets/ORG/NAME@REVISION.",
         ),
     ] = None,
     trust: Trust = None,
@@ -67,7 +68,7 @@ def train(
 
     settings = read_settings()
     place, access, how = settings.cluster(cluster, owner), settings.hub(hub), settings.trainer(trainer)
-    text, keys, wanted = read_config(config), read_changes(changes), read_dataset(dataset)
+    text, keys, wanted = read_config(config), read_changes(changes), read_dataset(dataset, settings)
     run, vouched = name if name is not None else new_name("finetune"), tuple(trust or ())
     request = ask_run(
         run, text, how, changes=keys, volume=volume, volume_size=volume_size, dataset=wanted, trust=vouched

@@ -9,7 +9,7 @@ from tasks.plans.plan import Blocked, Mark
 from tasks.pod.layout import volume_relative
 from tasks.runs.records import Dataset, Weights
 from tasks.stages.resolve import SnapshotToStage, resolve
-from tasks.stages.source import DatasetRequest, hub_dataset, hub_model
+from tasks.stages.source import DatasetRequest, hub_dataset, hub_model, s3_source
 from tasks.stages.staged import dataset_of
 
 Add = Callable[..., None]
@@ -110,7 +110,12 @@ def _to_stage(cluster: Cluster, hub: HubAccess, volume: str | None, asked: Datas
         if state["staged"]:
             add(Mark.READY, "dataset", f"{state['path']}, staged: {format_size(state['bytes'])}")
             return dataset_of(asked.name, state)
-    add(Mark.TO_DO, "dataset", f"datasets/{asked.name} is staged from {asked.source}")
+    what = ""
+    if s3 := s3_source(asked):
+        access, source = s3
+        found = cluster.call(None, "buckets.look", source, env=access.env(), secrets=access.secrets())
+        what = f": {found['files']} files, {format_size(found['bytes'])}"
+    add(Mark.TO_DO, "dataset", f"datasets/{asked.name} is staged from {asked.source}{what}")
     return None
 
 

@@ -29,17 +29,27 @@ _FILES = 2
 
 @dataclass(frozen=True)
 class Object:
-    """An object as it was listed: `path` relative to the prefix, `size` in bytes, `etag` to notice changes by."""
+    """An object as it was listed: `path` relative to the prefix, `size` in bytes, `etag` to notice changes by.
+
+    Where the bucket keeps versions, `version` is the one that is read, whatever is written meanwhile.
+    """
 
     key: str
     path: str
     size: int
     etag: str
+    version: str | None = None
 
     @property
     def part(self) -> str:
         """The name of its partial file: another one once the object changes."""
         return hashlib.sha256(f"{self.key}\0{self.etag}\0{self.size}".encode()).hexdigest()
+
+
+def look(layout: object, source: dict[str, Any]) -> dict[str, Any]:
+    """What staging from a prefix would bring: "files" (their number), "bytes". Arguments and errors: `list_objects`."""
+    found = list_objects(source)
+    return {"files": len(found), "bytes": sum(entry.size for entry in found)}
 
 
 def list_objects(source: dict[str, Any]) -> list[Object]:
@@ -59,6 +69,7 @@ def list_objects(source: dict[str, Any]) -> list[Object]:
         client = _client(source)
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **_payer(source))
         entries = [entry for page in pages for entry in page.get("Contents", [])]
+        versions = _versions(client, bucket, prefix) if entries else {}
     below = prefix if prefix.endswith("/") or not prefix else f"{prefix}/"
     found = []
     for entry in entries:
@@ -70,7 +81,7 @@ def list_objects(source: dict[str, Any]) -> list[Object]:
         else:
             continue
         check_path(path)
-        found.append(Object(key, path, size, entry["ETag"]))
+        found.append(Object(key, path, size, entry["ETag"], versions.get((key, entry["ETag"]))))
     if not found:
         raise NotThereError(f"There is nothing below s3://{bucket}/{prefix}.", "Check bucket, prefix and endpoint.")
     paths = {entry.path for entry in found}
@@ -135,6 +146,7 @@ def _copy(
             Key=found.key,
             IfMatch=found.etag,
             Range=f"bytes={start}-{end}",
+            **({"VersionId": found.version} if found.version else {}),
             **_payer(source),
         )
         content: bytes = answer["Body"].read()
@@ -164,6 +176,20 @@ def _read_ahead(
 ) -> None:
     while len(ahead) < _RANGES_AHEAD and (start := next(starts, None)) is not None:
         ahead.append(ranges.submit(read, start))
+
+
+def _versions(client: S3Client, bucket: str, prefix: str) -> dict[tuple[str, str], str]:
+    """(key, ETag) → id of the current version, where the bucket keeps versions and we may ask for them."""
+    from botocore.exceptions import ClientError
+
+    try:
+        if client.get_bucket_versioning(Bucket=bucket).get("Status") != "Enabled":
+            return {}
+        pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix)
+        listed = [version for page in pages for version in page.get("Versions", [])]
+    except ClientError:  # no permission to ask, or a store without versions: the ETag tells changes all the same
+        return {}
+    return {(version["Key"], version["ETag"]): version["VersionId"] for version in listed if version["IsLatest"]}
 
 
 def _payer(source: dict[str, Any]) -> dict[str, Any]:

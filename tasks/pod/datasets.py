@@ -5,7 +5,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ def stage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         layout: the volume.
         arguments: "name"; "version" (null: the first 12 digits of the hash of its content); "source":
             {"kind": "folder", "path"} on the machine where the job runs,
+            {"kind": "volume", "path"} on the volume, relative to it,
             {"kind": "hub", "repo", "commit", "files" (optional, as `resolve` returned them)}, or
             {"kind": "s3", "bucket", "prefix", …} (see `tasks.pod.buckets.list_objects`).
 
@@ -111,7 +112,9 @@ def list_staged(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     shown = ("name", "version", "bytes", "staged_at", "path", "source")
     return {
         "datasets": [
-            {key: record[key] for key in shown} | {"files": len(record["files"])}
+            {key: record[key] for key in shown}
+            | {"files": len(record["files"])}
+            | {"source": {key: value for key, value in record["source"].items() if key != "versions"}}
             for record in manifests(layout, "datasets")
         ]
     }
@@ -121,11 +124,14 @@ def _origin(layout: Layout, source: dict[str, Any]) -> Origin:
     kind = source.get("kind")
     if kind == "folder":
         return _from_folder(source["path"])
+    if kind == "volume":
+        folder = layout.resolve(source["path"])
+        return replace(_from_folder(str(folder)), record=_on_volume(layout, folder))
     if kind == "hub":
         return _from_hub(layout, source)
     if kind == "s3":
         return _from_s3(source)
-    raise BadInputError(f"There is no kind of dataset source {kind!r}.", 'Known: "folder", "hub", "s3".')
+    raise BadInputError(f"There is no kind of dataset source {kind!r}.", 'Known: "folder", "volume", "hub", "s3".')
 
 
 def _from_folder(path: str) -> Origin:
@@ -136,6 +142,10 @@ def _from_folder(path: str) -> Origin:
         bring=lambda area, tree, progress: copy_folder(files, area, tree, progress),
         hash_source=lambda: {file.path: prove(file.source).sha256 for file in files},
     )
+
+
+def _on_volume(layout: Layout, folder: Path) -> dict[str, Any]:
+    return {"kind": "volume", "path": layout.relative(folder), "fingerprint": fingerprint(list_folder(str(folder)))}
 
 
 def _from_hub(layout: Layout, source: dict[str, Any]) -> Origin:
@@ -160,8 +170,10 @@ def _from_s3(source: dict[str, Any]) -> Origin:
 
     objects = buckets.list_objects(source)
     plain = {key: value for key, value in source.items() if key not in ("kind", "files")}
+    versions = {found.path: found.version for found in objects if found.version}
+    pinned = {"versions": versions} if versions else {}
     return Origin(
-        record={"kind": "s3"} | plain | {"fingerprint": buckets.fingerprint(objects)},
+        record={"kind": "s3"} | plain | {"fingerprint": buckets.fingerprint(objects)} | pinned,
         files={found.path: found.size for found in objects},
         bring=lambda area, tree, progress: buckets.copy_objects(source, objects, area, tree, progress),
     )
@@ -191,6 +203,7 @@ def _stage(
                 "size": proof.size,
                 "sha256": proof.sha256,
                 "git_sha1": proof.git_sha1 or None,
+                "xxh3": proof.xxh3,
                 "mtime_ns": (tree / path).stat().st_mtime_ns,
             }
             for path, proof in sorted(proofs.items())

@@ -8,6 +8,7 @@ from typing import Any
 
 from tasks.pod.errors import BadInputError
 from tasks.pod.layout import volume_relative
+from tasks.pod.pieces import PieceHasher
 
 _CHUNK = 1 << 20
 
@@ -54,11 +55,12 @@ def check_path(path: str) -> None:
 
 @dataclass(frozen=True)
 class Proof:
-    """What the bytes of a file turned out to be."""
+    """What the bytes of a file turned out to be; `xxh3` is the fast hash of `tasks.pod.pieces`, "" where unknown."""
 
     size: int
     sha256: str
     git_sha1: str
+    xxh3: str = ""
 
 
 class Hasher:
@@ -67,16 +69,19 @@ class Hasher:
     def __init__(self, size: int, git: bool) -> None:
         self._sha256 = hashlib.sha256()
         self._git = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False) if git else None
+        self._pieces = PieceHasher()
         self._size = 0
 
     def update(self, chunk: memoryview | bytes) -> None:
         self._sha256.update(chunk)
         if self._git:
             self._git.update(chunk)
+        self._pieces.update(chunk)
         self._size += len(chunk)
 
     def proof(self) -> Proof:
-        return Proof(self._size, self._sha256.hexdigest(), self._git.hexdigest() if self._git else "")
+        git = self._git.hexdigest() if self._git else ""
+        return Proof(self._size, self._sha256.hexdigest(), git, self._pieces.hexdigest())
 
 
 def prove(path: Path, git: bool = False) -> Proof:

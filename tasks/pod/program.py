@@ -19,6 +19,7 @@ from tasks.pod.layout import Layout
 Program = Callable[[Layout, dict[str, Any]], dict[str, Any]]
 
 PROGRAMS: dict[str, str] = {
+    "buckets.look": "tasks.pod.buckets:look",
     "checkpoints.look": "tasks.pod.checkpoints.look:look",
     "datasets.list": "tasks.pod.datasets:list_staged",
     "datasets.stage": "tasks.pod.datasets:stage",

@@ -21,6 +21,7 @@ class Held:
     sha256: str
     git_sha1: str | None
     mtime_ns: int
+    xxh3: str
 
 
 class Shelf:
@@ -32,7 +33,12 @@ class Shelf:
             base = layout.root / record["path"]
             for file in record["files"]:
                 held = Held(
-                    base / file["path"], file["size"], file["sha256"], file.get("git_sha1"), file.get("mtime_ns", 0)
+                    path=base / file["path"],
+                    size=file["size"],
+                    sha256=file["sha256"],
+                    git_sha1=file.get("git_sha1"),
+                    mtime_ns=file.get("mtime_ns", 0),
+                    xxh3=file.get("xxh3", ""),
                 )
                 self._held.setdefault(f"sha256:{held.sha256}", []).append(held)
                 if held.git_sha1:
@@ -79,7 +85,7 @@ def _still_proven(held: Held, file: File) -> Proof | None:
         if stat.st_size != file.size:
             return None
         if stat.st_mtime_ns == held.mtime_ns:
-            return Proof(held.size, held.sha256, held.git_sha1 or "")
+            return Proof(held.size, held.sha256, held.git_sha1 or "", held.xxh3)
         proof = prove(held.path, git=not file.sha256)
     except OSError:
         return None

@@ -4,6 +4,8 @@ import hashlib
 import json
 from typing import Any, Literal
 
+from pydantic import Field
+
 from blocks.clusters.job import Frozen
 from blocks.clusters.names import fit_name
 from blocks.trainer_settings import TrainerSettings
@@ -27,6 +29,23 @@ class ForkOf(Frozen):
     hold: Literal["link", "copy"] = "link"
 
 
+class Retention(Frozen):
+    """What `slipway prune` keeps of a run besides its newest complete checkpoint, and what is held.
+
+    Args:
+        keep_last: so many of the newest complete ones.
+        keep_every: those at multiples of so many steps.
+    """
+
+    keep_last: int | None = Field(default=None, ge=1)
+    keep_every: int | None = Field(default=None, ge=1)
+
+    def __str__(self) -> str:
+        last = f"the last {self.keep_last}" if self.keep_last else ""
+        every = f"every {self.keep_every} steps" if self.keep_every else ""
+        return " and ".join(filter(None, (last, every))) or "everything"
+
+
 class RunRequest(Frozen):
     """One training run as it was asked for.
 
@@ -35,6 +54,7 @@ class RunRequest(Frozen):
         config: the trainer's own config, overrides applied.
         volume_size: bytes, for a volume that has to be created.
         dataset: staged first if it is not on the volume.
+        retention: the run's own policy; None to keep everything, or what a volume's policy keeps.
         trust: paths of `unknown` checkpoints that a person has vouched for: `checkpoints/step_40` of the run itself or
             of the one that is forked, or `runs/<run>/…`. It belongs to an attempt: no part of the request's hash.
     """
@@ -46,11 +66,13 @@ class RunRequest(Frozen):
     config: dict[str, Any]
     dataset: DatasetRequest | None = None
     fork_of: ForkOf | None = None
+    retention: Retention | None = None
     trust: tuple[str, ...] = ()
 
     def asked(self) -> dict[str, Any]:
         """What makes two requests under one name the same request."""
-        return self.model_dump(mode="json", include={"trainer", "config", "dataset", "fork_of"})
+        included = {"trainer", "config", "dataset", "fork_of"}
+        return self.model_dump(mode="json", include=included, exclude={"dataset": {"bucket"}})
 
     def request_hash(self) -> str:
         return hash_request(self.asked())

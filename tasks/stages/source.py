@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
+from pydantic.json_schema import SkipJsonSchema
 
+from blocks.bucket_access import BucketAccess
 from blocks.clusters.errors import UsageError
 from blocks.clusters.job import Frozen
+from tasks.pod.layout import volume_relative
 
 _HUB = re.compile(r"hf://datasets/(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>[\w./-]+))?")
+_S3 = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/(?P<prefix>[^\x00-\x1f\x7f]*))?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _MODEL = re.compile(r"(?P<repo>[\w.-]+(/[\w.-]+)?)(@(?P<revision>[\w./-]+))?")
 
@@ -36,7 +40,8 @@ class DatasetRequest(Frozen):
     )
     source: str = Field(
         title="Source",
-        description="A folder on the machine of the worker, or hf://datasets/ORG/NAME@REVISION.",
+        description="A folder on the machine of the worker, s3://BUCKET/PREFIX, hf://datasets/ORG/NAME@REVISION, or "
+        "a folder on the volume: /volume/PATH.",
         min_length=1,
         json_schema_extra={"position": 1},
     )
@@ -47,12 +52,16 @@ class DatasetRequest(Frozen):
         json_schema_extra={"position": 2, "default": ""},
     )
 
+    bucket: SkipJsonSchema[BucketAccess | None] = None
+    """How to reach the bucket of an s3:// source: whoever asks looks it up, nobody types it."""
+
     @field_validator("source")
     @classmethod
     def _known_source(cls, source: str) -> str:
-        if "://" in source and not _HUB.fullmatch(source):
+        if "://" in source and not _HUB.fullmatch(source) and not _S3.fullmatch(source):
             raise ValueError(
-                f"{source!r} is no source that can be staged: name a folder or hf://datasets/ORG/NAME@REVISION"
+                f"{source!r} is no source that can be staged: name a folder, s3://BUCKET/PREFIX or "
+                "hf://datasets/ORG/NAME@REVISION"
             )
         return source
 
@@ -75,6 +84,21 @@ def hub_dataset(source: str) -> HubRef | None:
     return HubRef(repo_type="dataset", repo=match["repo"], revision=match["revision"] or "main") if match else None
 
 
+def bucket_of(source: str) -> tuple[str, str] | None:
+    """The name and the prefix of an s3:// source; None for another one."""
+    match = _S3.fullmatch(source)
+    return (match["bucket"], match["prefix"] or "") if match else None
+
+
+def s3_source(asked: DatasetRequest) -> tuple[BucketAccess, dict[str, Any]] | None:
+    """An s3:// source as the staging program takes it, and what its job needs for it."""
+    named = bucket_of(asked.source)
+    if named is None:
+        return None
+    access = asked.bucket or BucketAccess(bucket=named[0])
+    return access, access.at(named[1])
+
+
 def hub_model(text: str) -> HubRef:
     """Read `ORG/NAME[@REVISION]`.
 
@@ -88,5 +112,7 @@ def hub_model(text: str) -> HubRef:
 
 
 def folder_source(source: str) -> dict[str, Any]:
-    """A folder as the staging program takes it: absolute, from where it was named."""
+    """A folder as the staging program takes it: on the volume, or absolute, from where it was named."""
+    if source == "/volume" or source.startswith("/volume/"):
+        return {"kind": "volume", "path": volume_relative(source)}
     return {"kind": "folder", "path": str(Path(source).expanduser().resolve())}

@@ -3,19 +3,26 @@
 import json
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from blocks.clusters.errors import SlipwayError
-from blocks.clusters.job import Job, JobState, JobStatus, Mount
+from blocks.clusters.job import Job, JobState, JobStatus, Mount, SecretRef
 from blocks.clusters.names import fit_name
 from blocks.clusters.port import Cluster
-from blocks.hub_access import HubAccess
 from tasks.runs.request import hash_request
 
 STAGE_LABEL = "slipway.dev/stage"
 _LONGEST = 52
 
 Notice = Callable[[dict[str, Any]], None]
+
+
+class Access(Protocol):
+    """How to reach a hub or a bucket: what a job needs for it."""
+
+    def env(self) -> dict[str, str]: ...
+
+    def secrets(self) -> dict[str, SecretRef]: ...
 
 
 class StagingError(SlipwayError):
@@ -30,23 +37,24 @@ def stage(
     arguments: dict[str, Any],
     notice: Notice,
     *,
-    hub: HubAccess | None = None,
+    program: str = "stage",
+    access: Access | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
     """Run the staging job of an identity to its end, or follow the one that runs; return what it answered.
 
     Args:
-        kind: "snapshots" or "datasets": the program is `<kind>.stage`.
+        kind, program: of `tasks.pod.program`, such as "snapshots" and "stage".
         identity: from `tasks.pod.staging`.
         arguments: the program's; the job's request hash is made of them.
         notice: gets the progress note (bytes and files done and in all) after every look.
-        hub: whose token the job gets.
+        access: whose credentials the job gets.
 
     Raises:
         StagingError: the job failed; its own words are in the message, what it had fetched is kept.
     """
-    label = fit_name("stage", volume, identity)
-    job = _submit(cluster, _job(volume, kind, label, arguments, hub))
+    label = fit_name(program, volume, identity)
+    job = _submit(cluster, _job(volume, f"{kind}.{program}", label, arguments, access))
     while job.live:
         sleep(cluster.poll_seconds)
         progress = cluster.call(volume, "staging.progress", {"identities": [identity]})
@@ -68,13 +76,13 @@ def _answer(cluster: Cluster, job: JobStatus) -> dict[str, Any]:
     return answer
 
 
-def _job(volume: str, kind: str, label: str, arguments: dict[str, Any], hub: HubAccess | None) -> Job:
+def _job(volume: str, program: str, label: str, arguments: dict[str, Any], access: Access | None) -> Job:
     return Job(
         name=label,
-        request_hash=hash_request({"program": kind, **arguments}),
-        command=("python", "-m", "tasks.pod.program", f"{kind}.stage", json.dumps(arguments)),
-        env=hub.env() if hub else {},
-        secrets=hub.secrets() if hub else {},
+        request_hash=hash_request({"program": program, **arguments}),
+        command=("python", "-m", "tasks.pod.program", program, json.dumps(arguments)),
+        env=access.env() if access else {},
+        secrets=access.secrets() if access else {},
         mounts=(Mount(volume=volume, read_only=False),),
         labels={STAGE_LABEL: label},
     )

@@ -7,8 +7,8 @@ from blocks.hub_access import HubAccess
 from tasks.pod.staging import dataset_identity, snapshot_identity
 from tasks.runs.records import Dataset, Weights
 from tasks.stages.resolve import SnapshotToStage, resolve
-from tasks.stages.source import DatasetRequest, folder_source, hub_dataset
-from tasks.stages.stage import Notice, stage
+from tasks.stages.source import DatasetRequest, folder_source, hub_dataset, s3_source
+from tasks.stages.stage import Access, Notice, stage
 
 
 def stage_snapshot(cluster: Cluster, hub: HubAccess, volume: str, snapshot: SnapshotToStage, notice: Notice) -> Weights:
@@ -25,7 +25,7 @@ def stage_snapshot(cluster: Cluster, hub: HubAccess, volume: str, snapshot: Snap
             "revision": None if snapshot.ref.pinned else snapshot.ref.revision,
         }
         key = snapshot_identity(snapshot.ref.repo_type, snapshot.ref.repo, snapshot.commit)
-        stage(cluster, volume, "snapshots", key, arguments, notice, hub=hub)
+        stage(cluster, volume, "snapshots", key, arguments, notice, access=hub)
     return Weights(path=snapshot.path, repo=snapshot.ref.repo, commit=snapshot.commit)
 
 
@@ -34,22 +34,24 @@ def stage_dataset(cluster: Cluster, hub: HubAccess, volume: str, asked: DatasetR
 
     Raises:
         StagingError: the job failed.
-        ProgramError: the Hub has no such dataset, or refuses it.
+        ProgramError: the Hub or the bucket has no such dataset, or refuses it.
     """
     if asked.version:
         state = cluster.call(volume, "datasets.state", {"name": asked.name, "version": asked.version})
         if state["staged"]:
             return dataset_of(asked.name, state)
     source: dict[str, Any]
-    access = None
-    if ref := hub_dataset(asked.source):
+    access: Access | None = None
+    if s3 := s3_source(asked):
+        access, source = s3
+    elif ref := hub_dataset(asked.source):
         found = resolve(cluster, hub, volume, ref)
         source, access = {"kind": "hub", "repo": ref.repo, "commit": found.commit}, hub
     else:
         source = folder_source(asked.source)
     arguments = {"name": asked.name, "version": asked.version, "source": source}
     key = dataset_identity(asked.name, asked.version, source)
-    answer = stage(cluster, volume, "datasets", key, arguments, notice, hub=access)
+    answer = stage(cluster, volume, "datasets", key, arguments, notice, access=access)
     return dataset_of(asked.name, answer)
 
 
