@@ -5,6 +5,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -133,12 +134,20 @@ def remove_profile() -> None:
 
 
 def make_assets() -> None:
-    repository, dataset = DEMO / "repos" / "models" / "slipway" / "tiny-lm", DEMO / "harbour"
-    if not (repository / "config.json").exists():
-        repository.parent.mkdir(parents=True, exist_ok=True)
-        write_model(repository)
-    if not dataset.exists():
-        write_dataset(dataset)
+    """Make the demo's model and dataset unless they are there; two processes that do it at once do no harm."""
+    for folder, write in (
+        (DEMO / "repos" / "models" / "slipway" / "tiny-lm", write_model),
+        (DEMO / "harbour", write_dataset),
+    ):
+        if folder.exists():
+            continue
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        private = folder.with_name(f".{folder.name}.{os.getpid()}")
+        write(private)
+        try:
+            private.rename(folder)
+        except OSError:  # the other one was quicker
+            shutil.rmtree(private)
 
 
 def _register(settings: Settings, endpoint: str) -> None:

@@ -58,7 +58,7 @@ class RunFailedError(SlipwayError):
     def __init__(self, run: str, end: End) -> None:
         tail = "".join(f"\n  {line}" for line in end.last_lines[-8:])
         super().__init__(
-            f"Run {run} ended as {end.state}: {end.reason}.{f' Its last lines:{tail}' if tail else ''}",
+            f"Run {run} ended as {end.state}: {end.reason.rstrip('.')}.{f' Its last lines:{tail}' if tail else ''}",
             f"Asking for it again ({run}) continues from its newest complete checkpoint.",
         )
         self.end = end

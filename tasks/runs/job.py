@@ -46,7 +46,7 @@ def job_of(plan: PlanRecord, attempt: int) -> Job:
         ),
         image=settings.image,
         init_command=(
-            *("python", "-m", "tasks.pod.program", "runs.render"),
+            *("python", "-m", "tasks.pod.program", "--quiet", "runs.render"),
             json.dumps({"run": plan.run, "attempt": attempt}),
         ),
         command=tuple(trainer.command(f"/scratch/{trainer.config_name}", gpus=settings.resources.gpus, nodes=1)),
