@@ -1,8 +1,9 @@
-"""The door to everything beside the data: `python -m tasks.pod.program [--stream] NAME [JSON]`.
+"""The door to everything beside the data: `python -m tasks.pod.program [--stream|--quiet] NAME [JSON]`.
 
 Arguments come as one line of JSON on standard input or as the second argument (a job's). The answer is one line of
 JSON, `{"ok": …}` or `{"error": {"kind", "what", "remedy"}}`: the last line of standard output, or with `--stream`,
-where standard input and output carry bytes, the last line of standard error. Log lines go to standard error.
+where standard input and output carry bytes, the last line of standard error; `--quiet` keeps an init command's out of
+the log. Log lines go to standard error.
 Nothing secret is ever an argument: secrets are environment variables.
 """
 
@@ -60,8 +61,9 @@ def load(name: str) -> Program:
 
 
 def main(argv: list[str]) -> int:
-    stream = argv[1:2] == ["--stream"]
-    argv = argv[1 + stream :]
+    options = [word for word in argv[1:2] if word in ("--stream", "--quiet")]
+    stream, quiet = "--stream" in options, "--quiet" in options
+    argv = argv[1 + len(options) :]
     as_job = len(argv) > 1
     try:
         name = argv[0]
@@ -81,8 +83,9 @@ def main(argv: list[str]) -> int:
         print(f"error: {answer['error']['what']} {answer['error']['remedy']}", file=sys.stderr, flush=True)
     out = sys.stderr.buffer if stream else sys.stdout.buffer
     sys.stdout.buffer.flush()
-    out.write(json.dumps(answer).encode() + b"\n")
-    out.flush()
+    if not quiet:
+        out.write(json.dumps(answer).encode() + b"\n")
+        out.flush()
     return 1 if failed else 0
 
 
