@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo up down test test-browser lint types docs lock clean
+.PHONY: help demo up down test test-browser lint types docs bench lock clean
 
 help: ## Show what there is.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,8 +27,16 @@ lint: .venv/.installed-dev ## Check format, style and the floors of the house.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 
-types: .venv/.installed-dev ## Check types.
-	@$(BIN)/mypy
+types: .venv/.installed-dev ## Check types, for Linux and for macOS.
+	@$(BIN)/mypy --platform linux
+	@$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
+
+docs: .venv/.installed-dev ## Build the docs into .slipway/site; a broken link fails.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The docs are in .slipway/site/index.html"
+
+bench: .venv/.installed-dev ## Measure what Slipway adds to Prefect; takes some minutes.
+	@$(BIN)/python -m benchmarks
 
 lock: .venv/.installed-dev ## Resolve the dependencies anew.
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
