@@ -62,7 +62,7 @@ class RunReporter:
             f"slipway.run.{end.state}",
             resource={"prefect.resource.id": f"slipway.run.{run}", "slipway.volume": self._plan.volume},
             payload={"run": run, "volume": self._plan.volume, "reason": end.reason},
-            id=uuid.uuid5(_EVENTS, f"{run}/{progress.launch.attempt.attempt}/{end.state}"),
+            id=self._event_id(progress.launch.attempt.attempt, end.state),
         )
 
     def _notice_state(self, progress: Progress) -> bool:
@@ -104,8 +104,13 @@ class RunReporter:
                 "bytes": checkpoint["bytes"],
                 "fingerprint": checkpoint["fingerprint"],
             },
-            id=uuid.uuid5(_EVENTS, f"{run}/{checkpoint['step']}/{checkpoint['fingerprint']}"),
+            id=self._event_id(checkpoint["step"], checkpoint["fingerprint"]),
         )
+
+    def _event_id(self, *about: object) -> uuid.UUID:
+        """The same for the same event, so that it fires a trigger once; another for a run of that name elsewhere."""
+        planned = self._plan.created_at.isoformat()
+        return uuid.uuid5(_EVENTS, "/".join(map(str, (self._plan.volume, self._plan.run, planned, *about))))
 
     def _show_progress(self, progress: Progress) -> None:
         if not self._plan.max_steps:
