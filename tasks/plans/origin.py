@@ -10,6 +10,7 @@ from tasks.plans.inputs import Add
 from tasks.plans.plan import Blocked, Mark
 from tasks.pod.layout import volume_relative
 from tasks.pod.trainers.adapter import Needs
+from tasks.pod.trainers.table import adapter
 from tasks.runs.launch import checkpoints, read_run
 from tasks.runs.records import Source
 from tasks.runs.request import ForkOf, RunRequest
@@ -39,6 +40,8 @@ def find_source(cluster: Cluster, volume: str | None, request: RunRequest, needs
         parent, prefix = (match["run"] if match else None), ""
         found = _at_path(cluster, volume, volume_relative(path), request.trust)
     _check_steps(found["step"], needs)
+    _check_ranks(found, request)
+    _check_schedule(cluster, volume, parent, needs, add)
     held = "as a copy" if fork and fork.hold == "copy" else "by links"
     what = f"step {found['step']} of {parent or found['path']}, {found['format']}, {format_size(found['bytes'])}"
     vouched = found["why"] if found["verdict"] == "unknown" else None
@@ -122,3 +125,31 @@ def _check_steps(step: int, needs: Needs) -> None:
             f"is {needs.max_steps}, and the checkpoint is at step {step}: there is nothing left to train.",
             f"max_steps counts from the start of the original training; set it above {step}.",
         )
+
+
+def _check_ranks(found: dict[str, Any], request: RunRequest) -> None:
+    trainer, resources = adapter(request.trainer.kind), request.trainer.resources
+    saved, asked = found.get("world_size"), trainer.ranks(resources.gpus, 1)
+    if saved is not None and saved != asked and not trainer.reshards:
+        raise Blocked(
+            "checkpoint",
+            f"{found['path']} was saved by {saved} ranks, and this run would have {asked}; "
+            f"{trainer.kind} can not continue it with another number.",
+            f"Ask for the GPUs of {saved} ranks.",
+        )
+
+
+def _check_schedule(cluster: Cluster, volume: str, parent: str | None, needs: Needs, add: Add) -> None:
+    """A schedule that is taken over keeps its old length: see the trap in docs/checkpoints.md."""
+    if parent is None or needs.schedule in (None, "constant"):
+        return
+    shown = cluster.call(volume, "runs.show", {"run": parent})
+    before = shown["plan"]["max_steps"] if shown["plan"] else None
+    if before is not None and before != needs.max_steps:
+        made = f"{needs.schedule}, taken over from the checkpoint, was made for {before} steps, and max_steps is "
+        if needs.max_steps is None or needs.max_steps > before:
+            past = f"after step {before} it runs past its end: a cosine climbs back to its peak, a decay stays at zero."
+            detail = f"{made}{needs.max_steps or 'not set'} now; {past}"
+        else:
+            detail = f"{made}{needs.max_steps} now: it is cut off before its end."
+        add(Mark.WARNING, "learning rate schedule", detail, needs.schedule_remedy)

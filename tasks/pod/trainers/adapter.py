@@ -38,6 +38,9 @@ class Needs:
         resume: the step directory to continue from, as `/volume/…`; None for a fresh start.
         checkpoint_every: steps between checkpoints; None for one at the end, 0 for none at all.
         keep_last: checkpoints that the trainer itself keeps; None for all.
+        schedule: of the learning rate, where a resumed run takes the checkpoint's over as it was: "constant", or its
+            name; None where it begins anew, or where that is not known.
+        schedule_remedy: what to write so that it begins anew; empty where that can not be had.
     """
 
     model: str
@@ -46,6 +49,8 @@ class Needs:
     resume: str | None = None
     checkpoint_every: int | None = None
     keep_last: int | None = None
+    schedule: str | None = None
+    schedule_remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,10 @@ class Adapter(Protocol):
 
     def command(self, config_path: str, gpus: int, nodes: int) -> Sequence[str]:
         """Program and arguments that train with the rendered config."""
+        ...
+
+    def ranks(self, gpus: int, nodes: int) -> int:
+        """How many ranks `command` makes: the world size that checkpoints are saved with."""
         ...
 
     def step_directory(self, step: int) -> str:

@@ -23,6 +23,7 @@ class Key:
         at_least, above, below: bounds of a number.
         length: items of an array; None for any number.
         item: what each item of an array is; None for anything.
+        one_of: the texts that are allowed; empty for any.
     """
 
     kind: Literal["integer", "number", "text", "boolean", "array", "table"]
@@ -33,12 +34,15 @@ class Key:
     below: float | None = None
     length: int | None = None
     item: "Key | None" = None
+    one_of: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """What a value has to be, in words: `a number above 0`."""
         if self.kind == "array":
             items = f"{self.length} items" if self.length is not None else "items"
             return f"a list of {items}" + (f", each {self.item}" if self.item else "")
+        if self.one_of:
+            return " or ".join(f'"{word}"' for word in self.one_of)
         words = {
             "integer": "a whole number",
             "number": "a number",
@@ -56,7 +60,7 @@ class Key:
     def accepts(self, value: Any) -> bool:
         match self.kind:
             case "text":
-                return isinstance(value, str) and bool(value.strip())
+                return isinstance(value, str) and bool(value.strip()) and (not self.one_of or value in self.one_of)
             case "boolean":
                 return isinstance(value, bool)
             case "table":
@@ -79,8 +83,13 @@ class Key:
 PLATFORM: Mapping[str, Key] = {
     "volume": Key("text", '"research"'),
     "volume_size": Key("text", '"500Gi"'),
+    "retention.keep_last": Key("integer", "3", at_least=1),
+    "retention.keep_every": Key("integer", "100", at_least=1),
 }
-"""Top-level keys that are ours, in every trainer's config; `render` strips them."""
+"""Keys that are ours, in every trainer's config; `render` strips them."""
+
+OURS = frozenset(name.partition(".")[0] for name in PLATFORM)
+"""Their names at the top of a config."""
 
 
 def check(config: Mapping[str, Any], schema: Mapping[str, Key]) -> list[Problem]:

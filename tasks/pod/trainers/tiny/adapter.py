@@ -8,13 +8,14 @@ from typing import Any
 import tomli_w
 
 from tasks.pod.trainers.adapter import Needs, Places, Problem
-from tasks.pod.trainers.schema import PLATFORM, check
+from tasks.pod.trainers.schema import OURS, check
 from tasks.pod.trainers.tiny.settings import SCHEMA, Settings, step_of
 from tasks.pod.trainers.toml_config import parse
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _HUB_ID = re.compile(rf"{_NAME}/{_NAME}(@[A-Za-z0-9][A-Za-z0-9._/-]*)?")
 _DATASET = re.compile(rf"(?P<volume>/volume/)?(?P<path>datasets/{_NAME}(/(?P<version>{_NAME}))?)")
+_NEW_SCHEDULE = "Set [ckpt] skip_scheduler = true: a new schedule begins over the steps that are left."
 
 
 class Tiny:
@@ -47,11 +48,13 @@ class Tiny:
             resume=settings.resume.rstrip("/") if settings.resume else None,
             checkpoint_every=settings.interval if settings.saves else 0,
             keep_last=settings.keep_last,
+            schedule=None if settings.skip_scheduler else settings.scheduler,
+            schedule_remedy=_NEW_SCHEDULE,
         )
 
     def render(self, config: Mapping[str, Any], places: Places) -> str:
         """The config with the platform's places set and its keys gone; the rest is as it was given."""
-        final = copy.deepcopy({key: value for key, value in config.items() if key not in PLATFORM})
+        final = copy.deepcopy({key: value for key, value in config.items() if key not in OURS})
         final["output_dir"] = places.output
         final.setdefault("model", {})["name"] = places.weights
         if places.dataset is not None:
@@ -64,6 +67,9 @@ class Tiny:
     def command(self, config_path: str, gpus: int, nodes: int) -> Sequence[str]:
         """One process on one core, whatever it is given."""
         return ("python", "-m", "tasks.pod.trainers.tiny.program", "@", config_path)
+
+    def ranks(self, gpus: int, nodes: int) -> int:
+        return 1
 
     def step_directory(self, step: int) -> str:
         return f"{self.checkpoints}/step_{step}"

@@ -4,6 +4,7 @@ A step is complete once `complete.json` is there: it is written last, by rename,
 with its size and hash.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -33,11 +34,13 @@ class Progress:
         step: steps done.
         tokens: bytes predicted so far.
         order: of the data, as `corpus.Order` writes it down.
+        scheduler: as `schedule.Schedule` writes it down; None in checkpoints from before there were schedules.
     """
 
     step: int
     tokens: int
     order: dict[str, Any]
+    scheduler: dict[str, Any] | None = None
 
 
 def save_step(checkpoints: Path, parameters: Parameters, optimizer: AdamW, progress: Progress) -> Path:
@@ -55,6 +58,7 @@ def save_step(checkpoints: Path, parameters: Parameters, optimizer: AdamW, progr
         "step": progress.step,
         "tokens": progress.tokens,
         "order": progress.order,
+        "scheduler": progress.scheduler,
         "sizes": parameters.sizes.as_json(),
     }
     contents = {
@@ -114,7 +118,7 @@ def load_step(directory: Path, parameters: Parameters, optimizer: AdamW) -> Prog
     for prefix, moment in (("first.", optimizer.first), ("second.", optimizer.second)):
         named = {name.removeprefix(prefix): values for name, values in moments.items() if name.startswith(prefix)}
         fill(moment, named, f"{what} moments", _OTHER)
-    return Progress(state["step"], state["tokens"], state["order"])
+    return Progress(state["step"], state["tokens"], state["order"], state.get("scheduler"))
 
 
 def steps_in(checkpoints: Path) -> list[int]:
@@ -139,8 +143,9 @@ def thin_out(checkpoints: Path, newest: int, keep_last: int | None, keep_interva
     kept = {newest, *known[-(keep_last or 1) :]}
     gone = [step for step in known if step not in kept and not (keep_interval and step % keep_interval == 0)]
     for step in gone:
-        _unmark(checkpoints / f"step_{step}")
-        shutil.rmtree(checkpoints / f"step_{step}")
+        with contextlib.suppress(FileNotFoundError):  # others thin out, too
+            _unmark(checkpoints / f"step_{step}")
+            shutil.rmtree(checkpoints / f"step_{step}")
     return gone
 
 

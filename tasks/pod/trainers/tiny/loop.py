@@ -43,14 +43,17 @@ def train(config_path: Path) -> None:
         loss = training.advance()
         step = training.step
         saves = settings.saves_at(step)
-        line = {"step": step, "loss": loss, "lr": settings.lr, "tokens": training.tokens}
+        line = {"step": step, "loss": loss, "lr": training.optimizer.lr, "tokens": training.tokens}
         if saves and (held_out := training.held_out_loss()) is not None:
             line["val_loss"] = held_out
         seconds = time.monotonic() - began
         with told_when_full(f"writing the metrics of step {step}"):
             metrics.add({**line, "seconds": round(seconds, 6), "time": round(time.time(), 3)})
         if step % shown == 0 or step == settings.max_steps:
-            print(f"step {step}/{settings.max_steps}  loss {loss:.4f}  lr {settings.lr:g}  {seconds:.3f} s", flush=True)
+            print(
+                f"step {step}/{settings.max_steps}  loss {loss:.4f}  lr {training.optimizer.lr:g}  {seconds:.3f} s",
+                flush=True,
+            )
         if saves:
             with told_when_full(f"saving step {step}"):
                 training.save(checkpoints)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.pod.trainers.schema import Key
+from tasks.pod.trainers.tiny.schedule import TYPES
 
 SCHEMA: Mapping[str, Key] = {
     "max_steps": Key("integer", "100", required=True, at_least=1),
@@ -18,9 +19,11 @@ SCHEMA: Mapping[str, Key] = {
     "optim.lr": Key("number", "0.001", above=0),
     "optim.betas": Key("array", "[0.9, 0.999]", length=2, item=Key("number", "0.9", at_least=0, below=1)),
     "optim.weight_decay": Key("number", "0.01", at_least=0),
+    "scheduler.type": Key("text", '"cosine"', one_of=TYPES),
     "ckpt.interval": Key("integer", "25", at_least=1),
     "ckpt.keep_last": Key("integer", "2", at_least=1),
     "ckpt.keep_interval": Key("integer", "100", at_least=1),
+    "ckpt.skip_scheduler": Key("boolean", "true"),
     "resume.dir": Key("text", '"/volume/runs/RUN/checkpoints/step_100"'),
     "pace.step_seconds": Key("number", "0.1", at_least=0),
 }
@@ -41,6 +44,8 @@ class Settings:
         dataset: directory of JSON lines.
         batch_size: sequences a step.
         seq_len: predicted bytes a sequence.
+        scheduler: of the learning rate; "constant" where none is named.
+        skip_scheduler: on resume, begin the schedule anew over the steps that are left, instead of the checkpoint's.
         saves: whether there is a [ckpt] table; the last step is saved then.
         interval: steps between checkpoints; None for one at the end.
         keep_last: newest checkpoints to keep; None, with keep_interval None too, for all.
@@ -59,6 +64,8 @@ class Settings:
     lr: float
     betas: tuple[float, float]
     weight_decay: float
+    scheduler: str
+    skip_scheduler: bool
     saves: bool
     interval: int | None
     keep_last: int | None
@@ -82,6 +89,8 @@ class Settings:
             lr=float(optim.get("lr", 0.001)),
             betas=(float(first), float(second)),
             weight_decay=float(optim.get("weight_decay", 0.01)),
+            scheduler=config.get("scheduler", {}).get("type", "constant"),
+            skip_scheduler=ckpt.get("skip_scheduler", False),
             saves="ckpt" in config,
             interval=ckpt.get("interval"),
             keep_last=ckpt.get("keep_last"),

@@ -10,6 +10,7 @@ from tasks.pod.trainers.tiny.checkpoint import Progress, load_step, save_step
 from tasks.pod.trainers.tiny.corpus import Corpus, Order, read_corpus
 from tasks.pod.trainers.tiny.network import Parameters, gradients_of, loss_of
 from tasks.pod.trainers.tiny.optimizer import AdamW
+from tasks.pod.trainers.tiny.schedule import Schedule
 from tasks.pod.trainers.tiny.settings import Settings, step_of
 from tasks.pod.trainers.tiny.weights import read_sizes, read_weights
 
@@ -30,6 +31,7 @@ class Training:
         self.corpus, self.held_out = read_corpus(Path(settings.dataset), self.sizes.context_size)
         self.order = _order(self.corpus, settings)
         self.optimizer = AdamW(self.sizes, settings.lr, settings.betas, settings.weight_decay)
+        self.schedule = Schedule(settings.scheduler, 0, settings.max_steps)
         self.step = self.tokens = 0
         self._gradients = Parameters(self.sizes)
         if settings.resume is None:
@@ -45,6 +47,7 @@ class Training:
             PodError: the loss is not finite, or the step left weights that are not.
         """
         self.step += 1
+        self.optimizer.lr = self.settings.lr * self.schedule.factor(self.step)
         windows = self.order.take(self.settings.batch_size)
         positions = self.corpus.within(windows, self.settings.seq_len)
         contexts, targets = self.corpus.at(positions, self.sizes.context_size)
@@ -68,7 +71,7 @@ class Training:
 
     def save(self, checkpoints: Path) -> None:
         """Raises: OSError."""
-        progress = Progress(self.step, self.tokens, self.order.as_json())
+        progress = Progress(self.step, self.tokens, self.order.as_json(), self.schedule.as_json())
         save_step(checkpoints, self.parameters, self.optimizer, progress)
 
     def _resume(self, directory: str) -> None:
@@ -83,6 +86,13 @@ class Training:
                 f"max_steps is {self.settings.max_steps}, and {directory} is at step {self.step} already.",
                 f"It counts from the start of the original training: set it above {self.step}.",
             )
+        self.schedule = Schedule.resumed(
+            self.settings.scheduler,
+            progress.scheduler,
+            self.step,
+            self.settings.max_steps,
+            skip=self.settings.skip_scheduler,
+        )
         print(f"continues from step {self.step}: {directory}", flush=True)
         if not self.order.go_on(progress.order):
             print("the dataset or seq_len is another one now: a new pass over it begins", flush=True)

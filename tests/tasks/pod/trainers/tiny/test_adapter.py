@@ -1,6 +1,7 @@
 """What the tiny trainer's adapter finds wrong, asks for and renders."""
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -111,7 +112,10 @@ def test_every_problem_is_told_at_once():
 
 
 def test_needs():
-    assert TINY.needs(GOOD) == Needs("slipway/tiny-lm@main", "datasets/harbour", 100, checkpoint_every=0)
+    plain = TINY.needs(GOOD)
+    assert replace(plain, schedule_remedy="") == Needs(
+        "slipway/tiny-lm@main", "datasets/harbour", 100, checkpoint_every=0, schedule="constant"
+    )
     asked = set_keys(
         GOOD,
         {
@@ -127,7 +131,11 @@ def test_needs():
         resume="/volume/runs/a/checkpoints/step_5",
         checkpoint_every=None,
         keep_last=2,
+        schedule="constant",
+        schedule_remedy=plain.schedule_remedy,
     )
+    assert TINY.needs(set_keys(GOOD, {"scheduler.type": "cosine"})).schedule == "cosine"
+    assert TINY.needs(set_keys(GOOD, {"scheduler.type": "cosine", "ckpt.skip_scheduler": True})).schedule is None
     assert TINY.needs(set_keys(GOOD, {"ckpt.interval": 7})).checkpoint_every == 7
     assert TINY.needs(set_keys(GOOD, {"data.name": "/volume/datasets/harbour"})).dataset == "datasets/harbour"
 
