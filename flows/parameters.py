@@ -28,6 +28,8 @@ Config = Annotated[str, Field(min_length=1)]
 
 VolumeOrConfigs = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=63), _or_empty(_NAME, 63)]
 SizeOrDefault = Annotated[str | None, Field(pattern=f"^{_SIZE}?$"), _or_empty(_SIZE, 20)]
+AnyRun = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=48), _or_empty(_NAME, 48)]
+Count = Annotated[int, Field(ge=0)]
 RunOrMade = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=48), _or_empty(_NAME, 48)]
 Changes = Annotated[dict[str, Any] | None, WithJsonSchema({"type": "object"})]
 NO_CHANGES: dict[str, Any] = {}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli import checkpoints, files, fork, register, runs, stage, train, volumes
+from flows.cli import checkpoints, files, fork, letting_go, prune, register, runs, stage, train, volumes
 
 app = typer.Typer(
     name="slipway",
@@ -19,8 +19,10 @@ app.add_typer(volumes.app, name="volumes")
 app.add_typer(stage.app, name="stage")
 train.add_to(app)
 fork.add_to(app)
+letting_go.add_to(runs.app)
 app.add_typer(runs.app, name="runs")
 checkpoints.add_to(app)
+prune.add_to(app)
 register.add_to(app)
 
 

@@ -70,6 +70,8 @@ def _fresh(cluster: Cluster, hub: HubAccess, request: RunRequest, volume: Volume
     dataset: Dataset | None = None
     source: Source | None = None
     _capacity(cluster, request, checks)
+    if request.retention:
+        checks.add(Mark.READY, "retention", f"`slipway prune` keeps {request.retention}, and the newest complete step")
     if needs is not None:
         parent = _parent(cluster, where, request)
         theirs = adapter(parent.trainer.kind).needs(parent.config) if parent else None
@@ -113,8 +115,16 @@ def _on_record(cluster: Cluster, request: RunRequest, checks: Checks) -> PlanRec
     if shown["plan"] is None:
         return None
     record = read_run(cluster, request.volume, request.run).plan
+    if shown["deleted_at"]:
+        detail = f"was deleted on {shown['deleted_at'][:10]}; its name stays taken, for those that were forked from it."
+        checks.add(Mark.BLOCKED, f"run {request.run}", detail, "Choose another name.")
+        return record
     if record.request_hash == request.request_hash():
         checks.add(Mark.READY, f"run {request.run}", f"was planned on {record.created_at:%Y-%m-%d %H:%M} UTC")
+        if request.retention != record.request.retention:
+            detail = f"the run keeps {record.request.retention or 'everything'}, as it was first asked for."
+            remedy = f"Use `slipway prune {request.volume} --run {request.run}` to keep less, once."
+            checks.add(Mark.WARNING, "retention", detail, remedy)
         return record
     changed = "; ".join(differences(record.request.asked(), request.asked()))
     checks.add(

@@ -101,7 +101,10 @@ def _taken(checkpoint: dict[str, Any], run: str, trust: Collection[str]) -> bool
 
 
 def _of_run(cluster: Cluster, volume: str, fork: ForkOf, trust: Collection[str]) -> dict[str, Any]:
-    return choose(checkpoints(cluster, read_run(cluster, volume, fork.run).plan), fork.run, fork.step, trust)
+    record = read_run(cluster, volume, fork.run)
+    if record.deleted_at is not None:
+        raise Blocked("checkpoint", f"run {fork.run} was deleted on {record.deleted_at:%Y-%m-%d}.", "Fork another run.")
+    return choose(checkpoints(cluster, record.plan), fork.run, fork.step, trust)
 
 
 def _at_path(cluster: Cluster, volume: str, path: str, trust: Collection[str]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def make(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         `{"path", "fingerprint", "files", "bytes", "mode"}`: where it is, relative to the volume, and what it became:
-        "link" or "copy".
+        "link" or "copy"; "released", without anything there, once the fork has let go of it.
 
     Raises:
         BadInputError: the source leads out of the volume, or has links that lead out of it.
@@ -52,6 +52,8 @@ def make(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         raise BadInputError(f"{source.name!r} can not be held under its name.", "Rename the checkpoint.")
     final = home / source.name
     record = {"source": layout.relative(source), "fingerprint": chosen, "path": layout.relative(final)}
+    if records.read_if_there(layout.records(fork) / "released.json"):
+        return {"path": layout.relative(final), "fingerprint": chosen, "files": 0, "bytes": 0, "mode": "released"}
     written = layout.records(fork) / RECORD
     there = records.read_if_there(written)
     _check_same(fork, there, record)

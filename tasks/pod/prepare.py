@@ -1,9 +1,6 @@
 """Once before every attempt, beside the data: decides where training goes on, clears the way, writes it down."""
 
-import contextlib
-import fcntl
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +9,7 @@ from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.verdict import Checkpoint, Report, Verdict
 from tasks.pod.errors import ChangedError, NotThereError
 from tasks.pod.layout import Layout
-from tasks.pod.runs import attempts_of, end, now, read_attempts, read_plan
+from tasks.pod.runs import attempts_of, end, is_deleted, now, read_attempts, read_plan, released_record, turn
 
 
 def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -35,24 +32,17 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     run, number = arguments["run"], int(arguments["attempt"])
     trust = {path.removeprefix(f"runs/{run}/") for path in arguments.get("trust") or ()}
     plan = read_plan(layout, run)
-    with _turn(layout, run):
+    with turn(layout, run):
         path = attempts_of(layout, run) / f"{number}.json"
         if there := records.read_if_there(path):
             return {"attempt": there, "created": False}
         return _prepare(layout, plan, number, arguments["job"], trust)
 
 
-@contextlib.contextmanager
-def _turn(layout: Layout, run: str) -> Iterator[None]:
-    """One at a time: a second flow must not clear away what the first one's job is writing already."""
-    with (layout.records(run) / "prepare.lock").open("a") as lock:
-        with contextlib.suppress(OSError):  # a file system without locks: the records still decide
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _prepare(layout: Layout, plan: dict[str, Any], number: int, job: str, trust: set[str]) -> dict[str, Any]:
     run, path = plan["run"], attempts_of(layout, plan["run"]) / f"{number}.json"
+    if is_deleted(layout, run):
+        raise ChangedError(f"Run {run!r} was deleted.", "Choose another name.")
     _check_order(layout, run, number)
     _check_inputs(layout, plan)
     home = layout.run(run)
@@ -127,6 +117,11 @@ def _choose(layout: Layout, run: str, plan: dict[str, Any], own: Report, trust: 
             "fingerprint": newest.fingerprint,
         }
     if source := plan["resolved"].get("source"):
+        if released_record(layout, run).exists():
+            raise NotThereError(
+                f"Run {run!r} released step {source['step']}, which it began from, and has no complete checkpoint now.",
+                f"Fork {source['run'] or source['path']} again, under another name.",
+            )
         holds.verify(layout, run, source["fingerprint"])
         return {
             "kind": "hold",

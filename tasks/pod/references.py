@@ -34,12 +34,11 @@ def needed(layout: Layout) -> Needs:
         run, resolved = plan["run"], plan["resolved"]
         inputs.update(found["path"] for what in ("weights", "dataset") if (found := resolved.get(what)))
         attempts = read_attempts(layout, run)
-        over = bool(attempts) and attempts[-1]["end"] is not None
-        source = resolved.get("source")
-        if source and not over:
-            checkpoints.setdefault(source["path"], f"{run} is to continue from it")
-        if attempts and not over and attempts[-1]["resume"]["path"]:
-            checkpoints.setdefault(attempts[-1]["resume"]["path"], f"the live attempt of {run} continues from it")
+        live = attempts[-1]["resume"] if attempts and attempts[-1]["end"] is None else None
+        if _reads_source(plan, attempts):
+            checkpoints.setdefault(resolved["source"]["path"], f"{run} is to continue from it")
+        if live and live["path"]:
+            checkpoints.setdefault(live["path"], f"the live attempt of {run} continues from it")
     return Needs(checkpoints, frozenset(inputs))
 
 
@@ -58,11 +57,17 @@ def users_of(layout: Layout, run: str) -> list[str]:
     """The forks that hold a checkpoint of a run, or are about to."""
     users = {fork for path, forks in holds.holders(layout).items() if _is_of(path, run) for fork in forks}
     for plan in plans(layout):
-        source = plan["resolved"].get("source")
         attempts = read_attempts(layout, plan["run"])
-        if source and _is_of(source["path"], run) and (not attempts or attempts[-1]["end"] is None):
+        if _reads_source(plan, attempts) and _is_of(plan["resolved"]["source"]["path"], run):
             users.add(plan["run"])
     return sorted(users - {run})
+
+
+def _reads_source(plan: dict[str, Any], attempts: list[dict[str, Any]]) -> bool:
+    """Whether a fork is planned, or live and not past its source: it may not hold it yet."""
+    if not plan["resolved"].get("source"):
+        return False
+    return not attempts or (attempts[-1]["end"] is None and attempts[-1]["resume"]["kind"] != "own")
 
 
 def _is_of(path: str, run: str) -> bool:

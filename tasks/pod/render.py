@@ -8,7 +8,7 @@ from typing import Any
 from tasks.pod import holds, records
 from tasks.pod.errors import ChangedError
 from tasks.pod.layout import Layout
-from tasks.pod.runs import attempts_of, now, read_plan
+from tasks.pod.runs import attempts_of, is_deleted, now, read_plan
 from tasks.pod.trainers.adapter import Places
 from tasks.pod.trainers.table import adapter
 
@@ -28,6 +28,8 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     """
     run, number = arguments["run"], arguments["attempt"]
     plan = read_plan(layout, run)
+    if is_deleted(layout, run):
+        raise ChangedError(f"Run {run!r} was deleted while its job waited.", "Choose another name.")
     resume = records.read_record(attempts_of(layout, run) / f"{number}.json")["resume"]
     _, first = records.write_once(attempts_of(layout, run) / f"{number}.started.json", {"started_at": now()})
     if not first:

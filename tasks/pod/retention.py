@@ -14,7 +14,8 @@ from tasks.pod.checkpoints.look import look
 from tasks.pod.checkpoints.tree import scan
 from tasks.pod.errors import PodError
 from tasks.pod.layout import Layout
-from tasks.pod.runs import is_deleted, read_attempts, read_plan
+from tasks.pod.letting_go import finish_deleting
+from tasks.pod.runs import read_attempts, read_plan
 from tasks.pod.trainers.table import adapter
 
 GRACE_SECONDS = 900.0
@@ -135,6 +136,8 @@ def _go_through(layout: Layout, arguments: dict[str, Any], *, really: bool) -> d
     if really:
         for path in left:
             trash.remove(path)
+        for name in _deleted(layout):  # by a call that was killed
+            answer["leftovers"]["freed"] += finish_deleting(layout, name)
     said = Policy(arguments.get("keep_last"), arguments.get("keep_every"))
     chosen = [read_plan(layout, run) for run in named] if named else list(references.plans(layout))
     answer["runs"] = [_of_run(layout, run, said, bool(named), grace, links, really=really) for run in chosen]
@@ -151,15 +154,18 @@ def _go_through(layout: Layout, arguments: dict[str, Any], *, really: bool) -> d
     return answer
 
 
+def _deleted(layout: Layout) -> list[str]:
+    return sorted(path.parent.name for path in (layout.ours / "runs").glob("*/deleted.json"))
+
+
 def _of_run(
     layout: Layout, plan: dict[str, Any], said: Policy, named: bool, grace: float, links: trash.Links, *, really: bool
 ) -> dict[str, Any]:
     run, trainer = plan["run"], plan["trainer"]
-    own = Policy(**(plan.get("request", {}).get("retention") or {}))
+    wanted = plan.get("request", {}).get("retention") or {}
+    own = Policy(wanted.get("keep_last"), wanted.get("keep_every"))
     policy = said if said.says_something and (named or not own.says_something) else own
     answer: dict[str, Any] = {"run": run, "policy": vars(policy), "kept": [], "deleted": []}
-    if is_deleted(layout, run):
-        return answer
     ask = {"format": trainer["checkpoint_format"], "checkpoints": trainer["checkpoints"]}
     report = look(layout, {"runs": {run: ask}})["reports"][run]
     found = report["checkpoints"]

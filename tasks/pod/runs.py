@@ -1,6 +1,9 @@
 """The records of a run: its plan, its attempts and how each ended. What they mean together is `tasks.runs.state`'s."""
 
+import contextlib
+import fcntl
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,7 +41,8 @@ def end(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Everything on record of one run: {"run", "plan", "attempts", "metrics"}; {"run", "plan": null} if there is none.
+    """Everything on record of one run: {"run", "plan", "attempts", "metrics", "deleted_at"}; "plan" is null if there is
+    none, "deleted_at" unless the run was deleted.
 
     Args:
         arguments: {"run": id}.
@@ -46,20 +50,22 @@ def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     run = arguments["run"]
     plan = records.read_if_there(layout.records(run) / "plan.json")
     if plan is None:
-        return {"run": run, "plan": None, "attempts": [], "metrics": None}
+        return {"run": run, "plan": None, "attempts": [], "metrics": None, "deleted_at": None}
     metrics = layout.run(run) / plan["trainer"]["metrics"]
     return {
         "run": run,
         "plan": plan,
         "attempts": read_attempts(layout, run),
         "metrics": last_metrics(metrics),
+        "deleted_at": (records.read_if_there(deleted_record(layout, run)) or {}).get("deleted_at"),
     }
 
 
 def list_runs(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """{"runs": what `show` says of each, oldest plan first}."""
+    """{"runs": what `show` says of each that was not deleted, oldest plan first}."""
     folder = layout.ours / "runs"
     names = sorted(p.parent.name for p in folder.glob("*/plan.json")) if folder.is_dir() else []
+    names = [name for name in names if not is_deleted(layout, name)]
     runs = [show(layout, {"run": name}) for name in names]
     return {"runs": sorted(runs, key=lambda r: (r["plan"]["created_at"], r["run"]))}
 
@@ -89,7 +95,27 @@ def read_attempts(layout: Layout, run: str) -> list[dict[str, Any]]:
 
 def is_deleted(layout: Layout, run: str) -> bool:
     """Whether a run is on record only for those that were forked from it."""
-    return (layout.records(run) / "deleted.json").exists()
+    return deleted_record(layout, run).exists()
+
+
+def deleted_record(layout: Layout, run: str) -> Path:
+    """Written before a run's files go; the name is never used again."""
+    return layout.records(run) / "deleted.json"
+
+
+def released_record(layout: Layout, run: str) -> Path:
+    """Written before a fork lets go of its source: from then on it goes on from its own checkpoints only."""
+    return layout.records(run) / "released.json"
+
+
+@contextlib.contextmanager
+def turn(layout: Layout, run: str) -> Iterator[None]:
+    """One at a time for what decides about a run: a second flow must not clear away what the first one's job is writing
+    already, nor a run be deleted while an attempt is prepared."""
+    with (layout.records(run) / "prepare.lock").open("a") as lock:
+        with contextlib.suppress(OSError):  # a file system without locks: the records still decide
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def attempts_of(layout: Layout, run: str) -> Path:

@@ -8,10 +8,11 @@ from blocks.clusters.errors import UsageError
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import parse_size
 from blocks.trainer_settings import TrainerSettings
+from tasks.pod.trainers.schema import OURS, check
 from tasks.pod.trainers.table import adapter
 from tasks.pod.trainers.toml_config import set_keys
 from tasks.runs.launch import read_run
-from tasks.runs.request import ForkOf, RunRequest
+from tasks.runs.request import ForkOf, Retention, RunRequest
 from tasks.stages.source import DatasetRequest
 
 
@@ -29,7 +30,7 @@ def ask_run(
     """The request for a run from a config.
 
     Args:
-        config: text in the trainer's own format; `volume` and `volume_size` at its top are ours.
+        config: text in the trainer's own format; `volume`, `volume_size` and [retention] at its top are ours.
         changes: values by dotted key, applied to the config.
         volume, volume_size: beat the config's.
 
@@ -47,8 +48,9 @@ def ask_run(
         volume=volume,
         volume_size=parse_size(size) if size else None,
         trainer=trainer,
-        config={k: v for k, v in asked.items() if k not in ("volume", "volume_size")},
+        config={k: v for k, v in asked.items() if k not in OURS},
         dataset=dataset,
+        retention=_retention(asked),
         trust=trust,
     )
 
@@ -72,14 +74,26 @@ def ask_fork(
     """
     theirs = read_run(cluster, volume, parent).plan
     config = {k: v for k, v in theirs.config.items() if k != "resume"}
+    if theirs.request.retention:
+        config["retention"] = theirs.request.retention.model_dump(exclude_none=True)
+    asked = set_keys(config, changes or {})
     return RunRequest(
         run=run,
         volume=volume,
         trainer=theirs.request.trainer,
-        config=set_keys(config, changes or {}),
+        config={k: v for k, v in asked.items() if k != "retention"},
+        retention=_retention(asked),
         fork_of=ForkOf(run=parent, step=step, hold=hold),
         trust=trust,
     )
+
+
+def _retention(config: Mapping[str, Any]) -> Retention | None:
+    if "retention" not in config:
+        return None
+    for problem in check({"retention": config["retention"]}, {}):
+        raise UsageError(f"{problem.key} in the config {problem.reason}", problem.remedy)
+    return Retention.model_validate(config["retention"])
 
 
 def _text(config: Mapping[str, Any], key: str) -> str | None:

@@ -146,3 +146,5 @@ class RunRecord(Record):
     @property
     def last(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
+        deleted_at: when its files were deleted; None for a run that has them.
+    deleted_at: datetime | None = None
