@@ -136,15 +136,15 @@ class RunRecord(Record):
 
     Args:
         metrics: the newest line of its metrics file.
+        deleted_at: when its files were deleted; None for a run that has them.
     """
 
     run: str
     plan: PlanRecord
     attempts: tuple[Attempt, ...] = ()
     metrics: dict[str, Any] | None = None
+    deleted_at: datetime | None = None
 
     @property
     def last(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
-        deleted_at: when its files were deleted; None for a run that has them.
-    deleted_at: datetime | None = None
