@@ -34,6 +34,7 @@ RunOrMade = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=48),
 Changes = Annotated[dict[str, Any] | None, WithJsonSchema({"type": "object"})]
 NO_CHANGES: dict[str, Any] = {}
 Trust = list[str]
+Patterns = list[str]
 NOTHING: list[str] = []
 
 

@@ -5,10 +5,10 @@ from prefect import flow
 from blocks.hub import HuggingFaceHub
 from blocks.local_cluster import LocalCluster
 from flows.naming import flow_run_label
-from flows.parameters import Model, SizeOrDefault, Volume
+from flows.parameters import NOTHING, Model, Patterns, SizeOrDefault, Volume
 from flows.sources import with_bucket
 from tasks.stages.source import DatasetRequest, hub_model
-from tasks.staging import resolve_snapshot, stage_data, stage_model
+from tasks.staging import resolve_snapshot, stage_data, stage_model, verify_model
 from tasks.volumes import parse_optional_size, provision
 
 
@@ -16,6 +16,9 @@ from tasks.volumes import parse_optional_size, provision
 def stage(
     *,
     model: Model | None = None,
+    allow: Patterns = NOTHING,
+    ignore: Patterns = NOTHING,
+    verify: bool = False,
     dataset: DatasetRequest | None = None,
     volume: Volume,
     volume_size: SizeOrDefault = "",
@@ -27,6 +30,10 @@ def stage(
     Args:
         model: A model on the Hub: ORG/NAME, with @REVISION behind it for a branch, a tag or a commit. None: only the
             dataset.
+        allow: Only these files of the model, such as "*.safetensors" and "*.json". None: all of them. What is left out
+            is staged by a later request that wants it.
+        ignore: Not these files of the model, such as "onnx/*".
+        verify: Read every byte of a model that is staged already again, and replace what is bad.
         dataset: A dataset to stage. None: only the model.
         volume: The storage to put them on, such as "research"; created if it is missing.
         volume_size: Size of the volume if it has to be created, such as 500Gi or 2Ti (10Ti at most). An existing one is
@@ -37,6 +44,10 @@ def stage(
     place, access = cluster.connect(), hub.access()
     provision(place, volume, parse_optional_size(volume_size))
     if model:
-        stage_model(place, access, volume, resolve_snapshot(place, access, volume, hub_model(model)))
+        ref = hub_model(model, allow, ignore)
+        snapshot = resolve_snapshot(place, access, volume, ref)
+        stage_model(place, access, volume, snapshot)
+        if verify and snapshot.staged:
+            verify_model(place, access, volume, snapshot)
     if data := with_bucket(dataset):
         stage_data(place, access, volume, data)

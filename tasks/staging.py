@@ -15,7 +15,7 @@ from tasks.plans.plan import Plan
 from tasks.runs.records import Dataset, Weights
 from tasks.stages.resolve import SnapshotToStage, resolve
 from tasks.stages.source import DatasetRequest, HubRef
-from tasks.stages.staged import stage_dataset, stage_snapshot
+from tasks.stages.staged import stage_dataset, stage_snapshot, verify_snapshot
 
 quiet_engine()
 
@@ -36,9 +36,24 @@ def stage_model(cluster: Cluster, hub: HubAccess, volume: str, snapshot: Snapsho
     """Have a resolved snapshot on the volume, every byte verified."""
     reporter = StagingReporter(f"model {snapshot.ref.repo}")
     weights = stage_snapshot(cluster, hub, volume, snapshot, reporter)
-    state = "was staged already" if snapshot.staged else "is staged, every byte verified"
+    part = ", in part" if snapshot.ref.allow or snapshot.ref.ignore else ""
+    state = "was staged already" if snapshot.staged else f"is staged{part}, every byte verified"
     reporter.finish(f"model {snapshot.ref.repo} at commit {snapshot.commit[:12]} {state}: {weights.path}")
     return weights
+
+
+@task(name="verify snapshot", task_run_name="verify {snapshot.ref.repo}")
+def verify_model(cluster: Cluster, hub: HubAccess, volume: str, snapshot: SnapshotToStage) -> list[dict[str, Any]]:
+    """Read every byte of a staged snapshot again, and replace what is bad: what was bad."""
+    reporter = StagingReporter(f"model {snapshot.ref.repo}")
+    found = verify_snapshot(cluster, hub, volume, snapshot, reporter)
+    for bad in found["bad"]:
+        get_run_logger().warning("%s %s: fetched again and replaced", bad["path"], bad["why"])
+    what = f"model {snapshot.ref.repo} at commit {snapshot.commit[:12]}"
+    verdict = f"{len(found['bad'])} bad, replaced" if found["bad"] else "all as staged"
+    reporter.finish(f"{what}: {found['files']} files, {format_size(found['bytes'])} read again, {verdict}")
+    bad_files: list[dict[str, Any]] = found["bad"]
+    return bad_files
 
 
 @task(name="stage dataset", task_run_name="stage dataset {asked.name}")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli import checkpoints, files, fork, letting_go, prune, register, runs, stage, train, volumes
+from flows.cli import checkpoints, files, fork, letting_go, prune, register, runs, stage, staged, train, volumes
 
 app = typer.Typer(
     name="slipway",
@@ -17,6 +17,8 @@ app = typer.Typer(
 files.add_to(volumes.app)
 app.add_typer(volumes.app, name="volumes")
 app.add_typer(stage.app, name="stage")
+app.add_typer(staged.models, name="models")
+app.add_typer(staged.datasets, name="datasets")
 train.add_to(app)
 fork.add_to(app)
 letting_go.add_to(runs.app)

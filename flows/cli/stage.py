@@ -19,6 +19,13 @@ Onto = Annotated[str, typer.Option("--volume", metavar="NAME", help="The volume;
 def model(
     name: Annotated[str, typer.Argument(metavar="ORG/NAME[@REVISION]", help="A branch, a tag or a commit.")],
     volume: Onto,
+    allow: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Only these files, such as '*.json'; may be repeated.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Not these files.")] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every byte of what is staged again, and replace what is bad.")
+    ] = False,
     volume_size: VolumeSize = None,
     hub: HubName = None,
     cluster: ClusterName = None,
@@ -34,14 +41,23 @@ def model(
 
     settings = read_settings()
     place, access = settings.cluster(cluster, owner), settings.hub(hub)
-    ref = hub_model(name)
+    ref = hub_model(name, allow or (), ignore or ())
     resolve(place, access, _existing(place, volume, volume_size), ref)  # for its refusals, before anything is made
 
     def flow() -> None:
         from flows.stage import stage
 
         block = cluster_block(settings, cluster, owner)
-        stage(cluster=block, hub=hub_block(access), volume=volume, model=name, volume_size=(volume_size or "").strip())
+        stage(
+            cluster=block,
+            hub=hub_block(access),
+            volume=volume,
+            model=name,
+            allow=list(ref.allow),
+            ignore=list(ref.ignore),
+            verify=verify,
+            volume_size=(volume_size or "").strip(),
+        )
 
     run_plain_flow(settings, flow)
     staged = resolve(place, access, volume, ref)

@@ -10,7 +10,7 @@ from blocks.clusters.size import DEFAULT_SIZE, format_size, parse_size
 from blocks.clusters.volume import Volume, VolumeStatus
 from blocks.hub_access import HubAccess
 from tasks.errors import EXPECTED
-from tasks.plans.inputs import find_dataset, find_weights
+from tasks.plans.inputs import find_dataset, find_weights, settle_partial
 from tasks.plans.origin import find_source
 from tasks.plans.plan import Blocked, Item, Mark, Plan
 from tasks.pod.trainers.adapter import Needs
@@ -148,7 +148,10 @@ def _snapshot_on_record(cluster: Cluster, hub: HubAccess, record: PlanRecord) ->
     if weights.repo is None or weights.commit is None:
         return None
     ref = HubRef(repo_type="model", repo=weights.repo, revision=weights.commit)
-    return resolve(cluster, hub, record.volume, ref)
+    snapshot = resolve(cluster, hub, record.volume, ref)
+    if snapshot.partial:
+        return settle_partial(cluster, hub, record.volume, snapshot, lambda mark, detail: None)
+    return snapshot
 
 
 def _config(request: RunRequest, checks: Checks) -> Needs | None:
@@ -189,7 +192,7 @@ def _room(
     snapshot: SnapshotToStage | None,
     add: Callable[..., None],
 ) -> None:
-    needed = snapshot.bytes if snapshot and not snapshot.staged else 0
+    needed = snapshot.missing_bytes if snapshot else 0
     if volume is None:
         free, of = request.volume_size or parse_size(DEFAULT_SIZE), "the new volume has"
     else:

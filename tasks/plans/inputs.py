@@ -8,7 +8,7 @@ from blocks.hub_access import HubAccess
 from tasks.plans.plan import Blocked, Mark
 from tasks.pod.layout import volume_relative
 from tasks.runs.records import Dataset, Weights
-from tasks.stages.resolve import SnapshotToStage, resolve
+from tasks.stages.resolve import SnapshotToStage, look_up, resolve
 from tasks.stages.source import DatasetRequest, hub_dataset, hub_model, s3_source
 from tasks.stages.staged import dataset_of
 
@@ -39,7 +39,9 @@ def find_weights(
     pinned = f"{snapshot.ref.revision} is commit {snapshot.commit[:12]}"
     if snapshot.ref.pinned:
         pinned = f"commit {snapshot.commit[:12]}"
-    if snapshot.staged:
+    if snapshot.partial:
+        snapshot = settle_partial(cluster, hub, volume, snapshot, lambda mark, detail: add(mark, subject, detail))
+    elif snapshot.staged:
         add(Mark.READY, subject, f"{pinned}, staged: {format_size(snapshot.bytes)}")
     else:
         add(
@@ -48,6 +50,29 @@ def find_weights(
             f"{pinned}, to be staged: {snapshot.files} files, {format_size(snapshot.bytes)}",
         )
     return Weights(path=snapshot.path, repo=snapshot.ref.repo, commit=snapshot.commit), snapshot
+
+
+def settle_partial(
+    cluster: Cluster, hub: HubAccess, volume: str | None, snapshot: SnapshotToStage, say: Callable[[Mark, str], None]
+) -> SnapshotToStage:
+    """A snapshot that is staged in part is used as it is where that makes whole weights, else the rest is staged first.
+
+    Raises:
+        ProgramError: the rest is needed, and the Hub refuses it or does not answer.
+    """
+    found = cluster.call(volume, "weights.inspect", {"path": snapshot.path})
+    part = f"commit {snapshot.commit[:12]}, staged in part"
+    if found["ok"]:
+        say(Mark.READY, f"{part}, which is enough: {found['why']}; {snapshot.lacks} files were left out")
+        return snapshot.model_copy(update={"staged": True})
+    pinned = snapshot.ref.model_copy(update={"revision": snapshot.commit})
+    look_up(cluster, hub, volume, pinned)  # for its refusals
+    say(
+        Mark.TO_DO,
+        f"{part}, and a run needs more ({found['why'].rstrip('.')}); "
+        f"the rest is staged: {snapshot.lacks} files, {format_size(snapshot.lacks_bytes)}",
+    )
+    return snapshot
 
 
 def _on_volume(cluster: Cluster, volume: str | None, model: str, add: Add) -> Weights:

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod.area import clear, staging_area
-from tasks.pod.collect import collect
+from tasks.pod.collect import Collected, collect
 from tasks.pod.errors import BadInputError
-from tasks.pod.files import File, Proof
+from tasks.pod.files import File
 from tasks.pod.hub import Source, endpoint, source
 from tasks.pod.hubcache import name_revision, prepare_cache, refs_of, write_tree
 from tasks.pod.layout import Layout
 from tasks.pod.progress import Progress
 from tasks.pod.publish import freeze, set_aside
-from tasks.pod.records import read_if_there, replace, write_once
+from tasks.pod.published import is_whole, lacking, manifest_entry, published, put_in_place, write_manifest
+from tasks.pod.records import read_if_there, replace
+from tasks.pod.selection import Selection
 from tasks.pod.shared import manifests
 from tasks.pod.staging import snapshot_identity
 
@@ -30,38 +32,50 @@ def stage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     Args:
         layout: the volume.
         arguments: "repo_type", "repo", "commit" (40-hex), "revision" (the branch it was resolved from, or null: kept as
-            a ref), "files" (optional: as `resolve` returned them; without them the Hub is asked).
+            a ref), "files" (optional: as `resolve` returned them; without them the Hub is asked), "allow" and "ignore"
+            (optional: patterns of a `Selection`; what they leave out is added by a later request that wants it).
 
     Returns:
-        As `state`, and "fetched_bytes" and "linked_bytes": how the files were got.
+        As `state`, and "fetched_bytes", "linked_bytes" and "seconds": how the files were got.
 
     Raises:
+        BadInputError: the patterns leave nothing.
         ChangedError: the Hub sends wrong bytes.
         NoSpaceError: too little room, before or during the download; what has arrived is kept.
         AccessError, NotThereError, UnreachableError: the Hub refuses or does not answer.
     """
-    wanted = _pinned(arguments)
+    wanted, selection = pinned(arguments), Selection.of(arguments)
     revision = arguments.get("revision")
     if revision and not _COMMIT.fullmatch(revision):
         source(wanted.repo_type, wanted.repo, revision)
+    got, begun = Collected(), time.monotonic()
     with staging_area(layout, snapshot_identity(wanted.repo_type, wanted.repo, wanted.revision)) as area:
-        got = {"fetched_bytes": 0, "linked_bytes": 0}
-        if _published(layout, wanted):
+        record = published(layout, wanted)
+        if record and not lacking(record, selection):
             name_revision(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, revision, area)
         else:
-            files = _files(layout, wanted, arguments.get("files"))
+            whole = _files(layout, wanted, arguments.get("files"))
+            held = {file["path"] for file in record["files"]} if record else set()
+            files = [file for file in whole if file.path in held or selection.wants(file.path)]
+            if not files:
+                raise BadInputError(f"The patterns leave no file of the {wanted}.", "Check them against its files.")
             with Progress(
                 area, f"{wanted} at {wanted.revision[:12]}", sum(file.size for file in files), len(files)
             ) as progress:
-                record = read_if_there(area / "manifest.json")
-                if record is None or not _is_whole(layout, record):
+                finished = read_if_there(area / "manifest.json")
+                if finished is None or not is_whole(layout, finished) or lacking(finished, selection):
                     tree = area / "tree"
-                    collected = collect(layout, area, tree, wanted, files, progress)
-                    got = {"fetched_bytes": collected.fetched, "linked_bytes": collected.linked}
-                    record = _publish(layout, area, wanted, tree, files, collected.proofs)
-                _announce(layout, area, wanted, record, revision)
+                    _take_back(layout, wanted, files, held, tree)
+                    got = collect(layout, area, tree, wanted, files, progress)
+                    finished = _record(layout, wanted, tree, files, whole, got, time.monotonic() - begun)
+                    _publish(layout, area, wanted, finished, whole, held)
+                # refs only once the snapshot is there: one that leads nowhere makes huggingface_hub skip the repository
+                name_revision(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, revision, area)
+                write_manifest(layout, area, wanted, finished)
         clear(area)
-    return state(layout, arguments) | got
+    seconds = round(time.monotonic() - begun, 3)
+    how = {"fetched_bytes": got.fetched, "linked_bytes": got.linked, "seconds": seconds}
+    return state(layout, arguments) | how
 
 
 def state(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -69,61 +83,37 @@ def state(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         layout: the volume.
-        arguments: "repo_type", "repo", "commit".
+        arguments: "repo_type", "repo", "commit", and the patterns "allow" and "ignore" where not all of it is wanted.
 
     Returns:
-        "staged", "path" (relative to the volume), "bytes", "files" (their number), "staged_at" if staged.
+        "staged" (all that is wanted), "path" (relative to the volume), "bytes" and "files" (what is there), "partial"
+        (the repository has files that were left out), "lacks" and "lacks_bytes" (of those, what is wanted), and
+        "staged_at" if anything is there.
     """
-    wanted = _pinned(arguments)
-    record = _published(layout, wanted)
+    wanted, selection = pinned(arguments), Selection.of(arguments)
+    record = published(layout, wanted)
     path = layout.relative(layout.snapshot(wanted.repo_type, wanted.repo, wanted.revision))
     if record is None:
-        return {"staged": False, "path": path, "bytes": 0, "files": 0}
+        return {"staged": False, "path": path, "bytes": 0, "files": 0, "partial": False, "lacks": 0, "lacks_bytes": 0}
+    left_out = lacking(record, selection)
     return {
-        "staged": True,
+        "staged": not left_out,
         "path": path,
         "bytes": record["bytes"],
         "files": len(record["files"]),
+        "partial": bool(record.get("lacks")),
+        "lacks": len(left_out),
+        "lacks_bytes": sum(file["size"] for file in left_out),
         "staged_at": record["staged_at"],
     }
 
 
-def list_staged(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Every staged snapshot: "snapshots", each with repo_type, repo, commit, refs, bytes, files, staged_at, path."""
-    listed = []
-    for record in manifests(layout, "snapshots"):
-        if not (layout.root / record["path"]).is_dir():
-            continue
-        home = layout.repo(record["repo_type"], record["repo"])
-        listed.append(
-            {name: record[name] for name in ("repo_type", "repo", "commit", "bytes", "staged_at", "path")}
-            | {"files": len(record["files"]), "refs": refs_of(home, record["commit"])}
-        )
-    return {"snapshots": listed}
-
-
-def _pinned(arguments: dict[str, Any]) -> Source:
+def pinned(arguments: dict[str, Any]) -> Source:
+    """Raises: BadInputError: no commit, or no name of a repository."""
     commit = arguments["commit"]
     if not _COMMIT.fullmatch(commit):
         raise BadInputError(f"{commit!r} is no 40-hex commit.", "Resolve the revision first.")
     return source(arguments["repo_type"], arguments["repo"], commit)
-
-
-def _published(layout: Layout, wanted: Source) -> dict[str, Any] | None:
-    """The manifest of a snapshot, unless files that it lists are gone."""
-    record = read_if_there(layout.snapshot_manifest(wanted.repo_type, wanted.repo, wanted.revision))
-    return record if record and _is_whole(layout, record) else None
-
-
-def _is_whole(layout: Layout, record: dict[str, Any]) -> bool:
-    base = layout.root / record["path"]
-    for file in record["files"]:
-        try:
-            if (base / file["path"]).stat().st_size != file["size"]:
-                return False
-        except OSError:
-            return False
-    return True
 
 
 def _files(layout: Layout, wanted: Source, given: list[dict[str, Any]] | None) -> list[File]:
@@ -135,42 +125,63 @@ def _files(layout: Layout, wanted: Source, given: list[dict[str, Any]] | None) -
     return [File.from_json(file) for file in given]
 
 
-def _publish(
-    layout: Layout, area: Path, wanted: Source, tree: Path, files: list[File], proofs: dict[str, Proof]
-) -> dict[str, Any]:
+def _take_back(layout: Layout, wanted: Source, files: list[File], held: set[str], tree: Path) -> None:
+    """Files that a killed job had put in place and not written into the manifest yet are proven again, not fetched."""
     final = layout.snapshot(wanted.repo_type, wanted.repo, wanted.revision)
-    record = {
+    for file in files if held else ():
+        if file.path not in held and (final / file.path).is_file() and not (tree / file.path).exists():
+            (tree / file.path).parent.mkdir(parents=True, exist_ok=True)
+            os.link(final / file.path, tree / file.path)
+
+
+def _record(
+    layout: Layout, wanted: Source, tree: Path, files: list[File], whole: list[File], got: Collected, seconds: float
+) -> dict[str, Any]:
+    there = {file.path for file in files}
+    return {
         "repo_type": wanted.repo_type,
         "repo": wanted.repo,
         "commit": wanted.revision,
         "endpoint": endpoint(),
-        "path": layout.relative(final),
+        "path": layout.relative(layout.snapshot(wanted.repo_type, wanted.repo, wanted.revision)),
         "bytes": sum(file.size for file in files),
-        "files": [_manifest_entry(tree, file, proofs[file.path]) for file in files],
+        "files": [manifest_entry(tree, file, got.proofs[file.path]) for file in files],
+        "lacks": [{"path": file.path, "size": file.size} for file in whole if file.path not in there],
+        "download": {"fetched_bytes": got.fetched, "linked_bytes": got.linked, "seconds": round(seconds, 3)},
         "staged_at": time.time(),
     }
+
+
+def _publish(
+    layout: Layout, area: Path, wanted: Source, record: dict[str, Any], whole: list[File], held: set[str]
+) -> None:
+    """Make a snapshot visible; one that is there in part gets what it lacks, and what it has stays where it is."""
+    final, tree = layout.root / record["path"], area / "tree"
     prepare_cache(layout.hub, final.parent, area)
-    write_tree(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, files, area)
+    # all files of the repository: it tells offline readers that a partial snapshot is not the whole one
+    write_tree(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, whole, area)
     replace(area / "manifest.json", record)
+    if held:
+        for file in record["files"]:
+            if file["path"] not in held:
+                put_in_place(tree / file["path"], final, file["path"])
+        return
     layout.snapshot_manifest(wanted.repo_type, wanted.repo, wanted.revision).unlink(missing_ok=True)
     if os.path.lexists(final):  # what another tool left there, or a snapshot with files missing
         set_aside(layout, final)
     freeze(tree, final)
-    return record
 
 
-def _manifest_entry(tree: Path, file: File, proof: Proof) -> dict[str, Any]:
-    return {
-        "path": file.path,
-        "size": file.size,
-        "sha256": proof.sha256,
-        "git_sha1": None if file.sha256 else file.git_sha1,
-        "mtime_ns": (tree / file.path).stat().st_mtime_ns,
-    }
-
-
-def _announce(layout: Layout, area: Path, wanted: Source, record: dict[str, Any], revision: str | None) -> None:
-    # refs only once the snapshot is there: one that leads nowhere makes huggingface_hub skip the whole repository
-    name_revision(layout.repo(wanted.repo_type, wanted.repo), wanted.revision, revision, area)
-    manifest = layout.snapshot_manifest(wanted.repo_type, wanted.repo, wanted.revision)
-    write_once(manifest, record)
+def list_staged(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Every staged snapshot: "snapshots", each with repo_type, repo, commit, refs, bytes, files, partial, path, …"""
+    listed = []
+    for record in manifests(layout, "snapshots"):
+        if not (layout.root / record["path"]).is_dir():
+            continue
+        home = layout.repo(record["repo_type"], record["repo"])
+        listed.append(
+            {name: record[name] for name in ("repo_type", "repo", "commit", "bytes", "staged_at", "path")}
+            | {"files": len(record["files"]), "refs": refs_of(home, record["commit"])}
+            | {"partial": bool(record.get("lacks")), "lacks": len(record.get("lacks") or ())}
+        )
+    return {"snapshots": listed}

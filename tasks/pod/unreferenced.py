@@ -39,7 +39,7 @@ def go_through(layout: Layout, grace: float, links: trash.Links, *, really: bool
         }
         if really and not references.needed(layout).reads(record["path"]):
             if kind == "snapshot":
-                _remove_snapshot(layout, record, path)
+                remove_snapshot(layout, record, path)
             else:
                 trash.take_away(layout, path)
                 _remove_empty(path.parent)
@@ -53,7 +53,7 @@ def _is_being_staged(layout: Layout, kind: str, record: dict[str, Any]) -> bool:
     return is_owned(layout.staging(snapshot_identity(record["repo_type"], record["repo"], record["commit"])))
 
 
-def _remove_snapshot(layout: Layout, record: dict[str, Any], path: Path) -> None:
+def remove_snapshot(layout: Layout, record: dict[str, Any], path: Path) -> None:
     """References first: one that leads nowhere makes huggingface_hub skip the whole repository. The manifest last: a
     killed removal is taken up by it."""
     home, commit = layout.repo(record["repo_type"], record["repo"]), record["commit"]

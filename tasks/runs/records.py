@@ -15,12 +15,24 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+class Download(Record):
+    """What staging fetched over the network for a run: 0 bytes where the volume held the same files already."""
+
+    bytes: int
+    seconds: float
+
+
 class Weights(Record):
-    """HF-format weights on the volume. `repo` and `commit` are None for weights that people put there."""
+    """HF-format weights on the volume. `repo` and `commit` are None for weights that people put there.
+
+    Args:
+        download: None where they were staged before the run was asked for.
+    """
 
     path: str
     repo: str | None = None
     commit: str | None = None
+    download: Download | None = None
 
 
 class Dataset(Record):

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from blocks.clusters.errors import UsageError
 from blocks.clusters.job import Frozen
 from blocks.clusters.port import Cluster
 from blocks.hub_access import HubAccess
+from tasks.pod.selection import Selection
 from tasks.stages.source import HubRef
 
 
@@ -12,8 +14,9 @@ class SnapshotToStage(Frozen):
     """A Hub repository at the commit that its revision was resolved to.
 
     Args:
-        bytes: of all its files, also of those that are on the volume.
-        staged: it is on the volume.
+        bytes, files: of what is wanted of it, also where that is on the volume.
+        staged: all that is wanted is on the volume.
+        lacks, lacks_bytes: where only a part of that is: the rest.
     """
 
     ref: HubRef
@@ -22,10 +25,23 @@ class SnapshotToStage(Frozen):
     bytes: int
     files: int
     staged: bool
+    lacks: int = 0
+    lacks_bytes: int = 0
+
+    @property
+    def missing_bytes(self) -> int:
+        """Bytes still to be staged."""
+        if self.staged:
+            return 0
+        return self.lacks_bytes or self.bytes
+
+    @property
+    def partial(self) -> bool:
+        return not self.staged and self.lacks > 0
 
 
 def resolve(cluster: Cluster, hub: HubAccess, volume: str | None, ref: HubRef) -> SnapshotToStage:
-    """Turn a revision into a commit and say what staging it takes. A staged commit needs no Hub.
+    """Turn a revision into a commit and say what staging it takes. A commit that is staged, even in part, needs no Hub.
 
     Args:
         volume: where it would be staged; None while that does not exist.
@@ -35,23 +51,36 @@ def resolve(cluster: Cluster, hub: HubAccess, volume: str | None, ref: HubRef) -
     """
     if volume is not None and ref.pinned:
         state = _state(cluster, volume, ref, ref.revision)
-        if state["staged"]:
-            return _snapshot(ref, ref.revision, state["bytes"], state["files"], staged=True)
+        if state["staged"] or state["partial"]:
+            size, count = state["bytes"] + state["lacks_bytes"], state["files"] + state["lacks"]
+            return _snapshot(ref, ref.revision, size, count, state)
+    return look_up(cluster, hub, volume, ref)
+
+
+def look_up(cluster: Cluster, hub: HubAccess, volume: str | None, ref: HubRef) -> SnapshotToStage:
+    """The same, from the Hub in any case. Raises: ProgramError."""
     found = cluster.call(None, "snapshots.resolve", ref.model_dump(), env=hub.env(), secrets=hub.secrets())
-    staged = volume is not None and _state(cluster, volume, ref, found["commit"])["staged"]
-    return _snapshot(ref, found["commit"], found["bytes"], len(found["files"]), staged=staged)
+    selection = Selection(ref.allow, ref.ignore)
+    sizes = [file["size"] for file in found["files"] if selection.wants(file["path"])]
+    if not sizes:
+        raise UsageError(f"The patterns leave no file of {ref.repo}.", "Check them against the files it has.")
+    state = _state(cluster, volume, ref, found["commit"]) if volume is not None else {"staged": False}
+    return _snapshot(ref, found["commit"], sum(sizes), len(sizes), state)
 
 
 def _state(cluster: Cluster, volume: str, ref: HubRef, commit: str) -> dict[str, Any]:
-    return cluster.call(volume, "snapshots.state", {"repo_type": ref.repo_type, "repo": ref.repo, "commit": commit})
+    asked = {"repo_type": ref.repo_type, "repo": ref.repo, "commit": commit, "allow": ref.allow, "ignore": ref.ignore}
+    return cluster.call(volume, "snapshots.state", asked)
 
 
-def _snapshot(ref: HubRef, commit: str, size: int, files: int, *, staged: bool) -> SnapshotToStage:
+def _snapshot(ref: HubRef, commit: str, size: int, files: int, state: dict[str, Any]) -> SnapshotToStage:
     return SnapshotToStage(
         ref=ref,
         commit=commit,
         path=f"hub/{ref.repo_type}s--{ref.repo.replace('/', '--')}/snapshots/{commit}",
         bytes=size,
         files=files,
-        staged=staged,
+        staged=state["staged"],
+        lacks=state.get("lacks", 0),
+        lacks_bytes=state.get("lacks_bytes", 0),
     )

@@ -1,6 +1,7 @@
 """Where a dataset comes from and what it is called on a volume. Pure."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,11 +68,17 @@ class DatasetRequest(Frozen):
 
 
 class HubRef(Frozen):
-    """A repository on a Hub at a revision (a branch, a tag or a commit)."""
+    """A repository on a Hub at a revision (a branch, a tag or a commit).
+
+    Args:
+        allow, ignore: patterns, where not all of its files are wanted.
+    """
 
     repo_type: str
     repo: str
     revision: str
+    allow: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
 
     @property
     def pinned(self) -> bool:
@@ -99,8 +106,11 @@ def s3_source(asked: DatasetRequest) -> tuple[BucketAccess, dict[str, Any]] | No
     return access, access.at(named[1])
 
 
-def hub_model(text: str) -> HubRef:
+def hub_model(text: str, allow: Sequence[str] = (), ignore: Sequence[str] = ()) -> HubRef:
     """Read `ORG/NAME[@REVISION]`.
+
+    Args:
+        allow, ignore: patterns, where not all of its files are wanted.
 
     Raises:
         UsageError: it is no such thing.
@@ -108,7 +118,8 @@ def hub_model(text: str) -> HubRef:
     match = _MODEL.fullmatch(text)
     if match is None:
         raise UsageError(f"{text!r} is no model on a Hub.", "Write ORG/NAME or ORG/NAME@REVISION.")
-    return HubRef(repo_type="model", repo=match["repo"], revision=match["revision"] or "main")
+    revision = match["revision"] or "main"
+    return HubRef(repo_type="model", repo=match["repo"], revision=revision, allow=tuple(allow), ignore=tuple(ignore))
 
 
 def folder_source(source: str) -> dict[str, Any]:

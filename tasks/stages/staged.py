@@ -5,7 +5,7 @@ from typing import Any
 from blocks.clusters.port import Cluster
 from blocks.hub_access import HubAccess
 from tasks.pod.staging import dataset_identity, snapshot_identity
-from tasks.runs.records import Dataset, Weights
+from tasks.runs.records import Dataset, Download, Weights
 from tasks.stages.resolve import SnapshotToStage, resolve
 from tasks.stages.source import DatasetRequest, folder_source, hub_dataset, s3_source
 from tasks.stages.stage import Access, Notice, stage
@@ -17,16 +17,37 @@ def stage_snapshot(cluster: Cluster, hub: HubAccess, volume: str, snapshot: Snap
     Raises:
         StagingError: the job failed.
     """
-    if not snapshot.staged:
-        arguments = {
-            "repo_type": snapshot.ref.repo_type,
-            "repo": snapshot.ref.repo,
-            "commit": snapshot.commit,
-            "revision": None if snapshot.ref.pinned else snapshot.ref.revision,
-        }
-        key = snapshot_identity(snapshot.ref.repo_type, snapshot.ref.repo, snapshot.commit)
-        stage(cluster, volume, "snapshots", key, arguments, notice, access=hub)
-    return Weights(path=snapshot.path, repo=snapshot.ref.repo, commit=snapshot.commit)
+    download: Download | None = None
+    staged, ref = snapshot.staged, snapshot.ref
+    while not staged:
+        arguments = {**_what(snapshot), "revision": None if ref.pinned else ref.revision}
+        if ref.allow or ref.ignore:
+            arguments |= {"allow": ref.allow, "ignore": ref.ignore}
+        answer = stage(cluster, volume, "snapshots", _identity(snapshot), arguments, notice, access=hub)
+        download = Download(bytes=answer["fetched_bytes"], seconds=answer["seconds"])
+        # the job that was adopted may have been asked for less of the repository
+        staged = cluster.call(volume, "snapshots.state", arguments)["staged"]
+    return Weights(path=snapshot.path, repo=ref.repo, commit=snapshot.commit, download=download)
+
+
+def verify_snapshot(
+    cluster: Cluster, hub: HubAccess, volume: str, snapshot: SnapshotToStage, notice: Notice
+) -> dict[str, Any]:
+    """Read every byte of a staged snapshot again, and replace what is bad; return what `tasks.pod.verify` found.
+
+    Raises:
+        StagingError: the job failed.
+    """
+    arguments = {**_what(snapshot), "repair": True}
+    return stage(cluster, volume, "snapshots", _identity(snapshot), arguments, notice, program="verify", access=hub)
+
+
+def _what(snapshot: SnapshotToStage) -> dict[str, Any]:
+    return {"repo_type": snapshot.ref.repo_type, "repo": snapshot.ref.repo, "commit": snapshot.commit}
+
+
+def _identity(snapshot: SnapshotToStage) -> str:
+    return snapshot_identity(snapshot.ref.repo_type, snapshot.ref.repo, snapshot.commit)
 
 
 def stage_dataset(cluster: Cluster, hub: HubAccess, volume: str, asked: DatasetRequest, notice: Notice) -> Dataset:
