@@ -49,7 +49,9 @@ def read_record(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
-        raise ChangedError(f"The record {path} is damaged: {error}.", "Restore it from a backup of the volume.") from error
+        raise ChangedError(
+            f"The record {path} is damaged: {error}.", "Restore it from a backup of the volume."
+        ) from error
     if not isinstance(record, dict):
         raise ChangedError(f"The record {path} is no JSON object.", "Restore it from a backup of the volume.")
     return record
