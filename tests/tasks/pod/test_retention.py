@@ -1,5 +1,6 @@
 """Retention takes away what nobody needs, and nothing else: not when it is killed, not when two run at once."""
 
+import json
 import os
 import random
 import shutil
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.pod import holds, retention, trash
+from tasks.pod import holds, retention, runs, trash
 from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.judge import judge
 from tasks.pod.errors import NotThereError
@@ -130,6 +131,19 @@ def test_what_a_live_attempt_continues_from_stays(layout: Layout) -> None:
     attempt(layout, "r", 1, None, ended=True)
     attempt(layout, "r", 2, "runs/r/checkpoints/step_10", ended=False)
     assert deleted(retention.prune(layout, LAST)) == [20]
+
+
+def test_a_live_run_whose_trainer_thins_out_itself_is_left_to_it(layout: Layout) -> None:
+    config = {"max_steps": 100, "model": {"name": "a/b"}, "data": {"name": "datasets/d"}, "ckpt": {"keep_last": 5}}
+    claim(layout, "r", 10, 20, 30)
+    plan = layout.records("r") / "plan.json"
+    written = json.loads(plan.read_text())
+    written["trainer"]["kind"], written["config"] = "tiny", config
+    plan.write_text(json.dumps(written))
+    attempt(layout, "r", 1, None, ended=False)
+    assert deleted(retention.prune(layout, LAST)) == []
+    runs.end(layout, {"run": "r", "attempt": 1, "end": {"state": "completed"}})
+    assert deleted(retention.prune(layout, LAST)) == [10, 20]
 
 
 def test_a_step_that_another_is_a_link_to_stays(layout: Layout) -> None:
