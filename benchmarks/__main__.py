@@ -17,13 +17,14 @@ def main() -> None:
         try:
             server = stack.up(lambda text: print(f"  {text}", file=sys.stderr, flush=True))
             os.environ.update(server.environment())
-            from benchmarks import memory, orchestration, startup
+            from benchmarks import checkpoints, memory, orchestration, startup
 
             hub = noted(stack.state, "hub")
             assert hub is not None
             memory.main(stack)
             orchestration.main(server, hub["url"], Path(folder) / "bench")
             startup.main(_settings(Path(folder)))
+            checkpoints.main(Path(folder) / "checkpoints")
         finally:
             stack.down(lambda text: None)
             # published trees are read-only
