@@ -7,6 +7,7 @@ from pydantic import Field
 
 from blocks.clusters.local.cluster import LocalCluster as Directories
 from blocks.clusters.port import Cluster
+from blocks.clusters.size import parse_size
 
 
 class LocalCluster(Block):
@@ -43,6 +44,19 @@ class LocalCluster(Block):
         description='GPUs of the machine by kind, such as {"h100": 2}; {} for none. Jobs that ask for more wait.',
         json_schema_extra={"position": 4},
     )
+    node_cache: str | None = Field(
+        default=None,
+        title="Node cache",
+        description="Directory on a fast disk where runs share copies of weights. Empty: none.",
+        json_schema_extra={"position": 6},
+    )
+    node_cache_size: str = Field(
+        default="100Gi",
+        pattern=r"^[1-9][0-9]*(Mi|Gi|Ti)$",
+        title="Size of the node cache",
+        description="What is least recently used goes first; what a run uses stays.",
+        json_schema_extra={"position": 7},
+    )
     poll_seconds: float = Field(
         default=1,
         gt=0,
@@ -60,5 +74,7 @@ class LocalCluster(Block):
             owner=self.owner,
             cpus=self.cpus,
             gpus=self.gpus,
+            node_cache=project / Path(self.node_cache).expanduser() if self.node_cache else None,
+            node_cache_bytes=parse_size(self.node_cache_size),
             poll_seconds=self.poll_seconds,
         )

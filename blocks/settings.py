@@ -15,6 +15,7 @@ from blocks.bucket_access import BucketAccess
 from blocks.clusters.errors import UsageError
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.clusters.port import Cluster
+from blocks.clusters.size import parse_size
 from blocks.hub_access import HubAccess
 from blocks.trainer_settings import TrainerSettings
 
@@ -32,6 +33,8 @@ class LocalSettings(Section):
     Args:
         root: where it keeps them; a relative path is taken from the folder of slipway.toml.
         gpus: GPU kind → count.
+        node_cache: where runs share copies of weights; a relative path is taken from the folder of slipway.toml.
+        node_cache_size: its limit, such as "200Gi".
         poll_seconds: how often to look while following a run.
     """
 
@@ -40,6 +43,8 @@ class LocalSettings(Section):
     owner: str = "me"
     cpus: int | None = Field(default=None, gt=0)
     gpus: dict[str, int] = Field(default_factory=dict)
+    node_cache: str | None = None
+    node_cache_size: str = Field(default="100Gi", pattern=r"^[1-9][0-9]*(Mi|Gi|Ti)$")
     poll_seconds: float = Field(default=1, gt=0)
 
 
@@ -78,6 +83,8 @@ class Settings(Section):
             owner=owner or found.owner,
             cpus=found.cpus,
             gpus=found.gpus,
+            node_cache=self.folder / Path(found.node_cache).expanduser() if found.node_cache else None,
+            node_cache_bytes=parse_size(found.node_cache_size),
             poll_seconds=found.poll_seconds,
         )
 

@@ -35,6 +35,8 @@ def register(settings: Settings, more_hubs: Mapping[str, HubAccess] | None = Non
             owner=cluster.owner,
             cpus=cluster.cpus,
             gpus=cluster.gpus,
+            node_cache=str((settings.folder / cluster.node_cache).expanduser()) if cluster.node_cache else None,
+            node_cache_size=cluster.node_cache_size,
             poll_seconds=cluster.poll_seconds,
         ).save(name, overwrite=True)
         saved.append(f"local-cluster/{name}")

@@ -20,6 +20,7 @@ from flows.parameters import (
 from flows.sources import with_bucket
 from flows.train import train
 from tasks.runs.ask import ask_run
+from tasks.runs.request import IN_PLACE, WeightsRequest
 from tasks.stages.source import DatasetRequest
 from tasks.training import RunResult
 
@@ -31,6 +32,7 @@ def finetune(
     config: Config,
     set: Changes = NO_CHANGES,  # noqa: A002 - the word that people type
     dataset: DatasetRequest | None = None,
+    weights: WeightsRequest = IN_PLACE,
     volume: VolumeOrConfigs = "",
     volume_size: SizeOrDefault = "",
     trainer: Trainer,
@@ -50,6 +52,8 @@ def finetune(
             {"max_steps": 100, "optim.lr": 0.001}.
         dataset: The data to train on, staged on the volume first unless it is there. None: the config names a dataset
             that is staged already.
+        weights: Where the weights of the base model are read from: in place on the volume, or from a copy that is made
+            on the node before training starts.
         volume: The storage that keeps weights, data and runs, such as "research"; created if it is missing. Where
             none is given, the one that the config names.
         volume_size: Size of the volume if it has to be created, such as 500Gi or 2Ti (10Ti at most). An existing one is
@@ -70,6 +74,7 @@ def finetune(
         volume=volume,
         volume_size=volume_size,
         dataset=with_bucket(dataset),
+        weights=weights,
         trust=tuple(trust),
     )
     return train(cluster.connect(), hub.access(), request, wait=wait)

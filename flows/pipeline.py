@@ -12,6 +12,7 @@ from flows.sources import with_bucket
 from flows.train import train
 from tasks.reporting import report
 from tasks.runs.ask import ask_fork, ask_run
+from tasks.runs.request import IN_PLACE, WeightsRequest
 from tasks.stages.source import DatasetRequest
 from tasks.training import RunResult
 
@@ -24,6 +25,7 @@ def pipeline(
     set: Changes = NO_CHANGES,  # noqa: A002 - the word that people type
     fork_set: Changes,
     dataset: DatasetRequest | None = None,
+    weights: WeightsRequest = IN_PLACE,
     volume: Volume,
     volume_size: SizeOrDefault = "",
     trainer: Trainer,
@@ -43,6 +45,8 @@ def pipeline(
             it has to be above the config's.
         dataset: The data to train on, staged on the volume first unless it is there. None: the config names a dataset
             that is staged already.
+        weights: Where the weights of the base model are read from: in place on the volume, or from a copy that is made
+            on the node before training starts.
         volume: The storage that keeps weights, data and runs, such as "research"; created if it is missing.
         volume_size: Size of the volume if it has to be created, such as 500Gi or 2Ti (10Ti at most). An existing one is
             left as it is. Where none is given, the config's, else 1Ti.
@@ -59,6 +63,7 @@ def pipeline(
         volume=volume,
         volume_size=volume_size,
         dataset=with_bucket(dataset),
+        weights=weights,
     )
     parent = train(place, access, first)
     follow_up = this_run(f"{name}-fork" if name else None, "fork")

@@ -50,6 +50,9 @@ class Job(Frozen):
         gpus: GPUs a node.
         gpu_kind: None for any.
         deadline_seconds: time from its start (not from its queueing) after which it is stopped; None for none.
+        node_cache: the init command and the command see the node's cache for weights, which runs of the node share, at
+            `/node-cache`, with `SLIPWAY_NODE_CACHE`, `SLIPWAY_NODE_CACHE_BYTES` and `SLIPWAY_ALIVE`: a file that stays
+            locked (flock) for as long as the job lives.
         labels: for `Jobs.find`; values up to 63 characters.
     """
 
@@ -68,6 +71,7 @@ class Job(Frozen):
     gpu_kind: str | None = None
     nodes: int = 1
     deadline_seconds: int | None = None
+    node_cache: bool = False
     labels: dict[str, str] = Field(default_factory=dict)
     queue: str | None = None
 

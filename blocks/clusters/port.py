@@ -139,11 +139,15 @@ class Capacity(Frozen):
 
     Args:
         gpus: GPU kind → count; empty where there are none.
+        scratch_free_bytes: what is free now where jobs have their scratch; None where that differs from node to node.
+        node_cache_bytes: the limit of each node's cache for weights; None where nodes have none.
     """
 
     cpus: float
     memory_bytes: int
     gpus: dict[str, int]
+    scratch_free_bytes: int | None = None
+    node_cache_bytes: int | None = None
 
 
 class Cluster(Protocol):

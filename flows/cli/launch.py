@@ -68,6 +68,8 @@ def cluster_block(settings: "Settings", name: str | None, owner: str | None) -> 
         owner=owner or saved.owner,
         cpus=saved.cpus,
         gpus=saved.gpus,
+        node_cache=str((settings.folder / saved.node_cache).expanduser().absolute()) if saved.node_cache else None,
+        node_cache_size=saved.node_cache_size,
         poll_seconds=saved.poll_seconds,
     )
 

@@ -36,6 +36,25 @@ NewRun = Annotated[
     str | None,
     typer.Option("--name", metavar="RUN", help="Name of the new run. [default: made up]"),
 ]
+
+
+class Placement(StrEnum):
+    VOLUME = "volume"
+    HYDRATE = "hydrate"
+    NODE = "node"
+
+
+WeightsFrom = Annotated[
+    Placement,
+    typer.Option(
+        "--weights",
+        help="Where weights are read: in place, from a copy in scratch, or from the node's cache of copies.",
+    ),
+]
+WeightsFallback = Annotated[
+    bool, typer.Option("--weights-fallback", help="Read them in place where there is no room for a copy.")
+]
+WeightsSha256 = Annotated[bool, typer.Option("--weights-sha256", help="Prove copies by sha256 too.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop there.")]
 Trust = Annotated[
     list[str] | None,

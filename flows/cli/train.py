@@ -16,8 +16,12 @@ from flows.cli.options import (
     Output,
     OutputFormat,
     Owner,
+    Placement,
     Trust,
     VolumeSize,
+    WeightsFallback,
+    WeightsFrom,
+    WeightsSha256,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +51,9 @@ def train(
             help="Stage a dataset first: a folder, s3://BUCKET/PREFIX, hf://datasets/ORG/NAME@REVISION.",
         ),
     ] = None,
+    weights: WeightsFrom = Placement.VOLUME,
+    weights_fallback: WeightsFallback = False,
+    weights_sha256: WeightsSha256 = False,
     trust: Trust = None,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
@@ -65,13 +72,23 @@ def train(
     from flows.cli.launch import cluster_block, hub_block, run_flow, trainer_block
     from flows.cli.plan import plan
     from tasks.runs.ask import ask_run
+    from tasks.runs.request import WeightsRequest
 
     settings = read_settings()
     place, access, how = settings.cluster(cluster, owner), settings.hub(hub), settings.trainer(trainer)
     text, keys, wanted = read_config(config), read_changes(changes), read_dataset(dataset, settings)
     run, vouched = name if name is not None else new_name("finetune"), tuple(trust or ())
+    reads = WeightsRequest(placement=weights.value, fallback=weights_fallback, sha256=weights_sha256)
     request = ask_run(
-        run, text, how, changes=keys, volume=volume, volume_size=volume_size, dataset=wanted, trust=vouched
+        run,
+        text,
+        how,
+        changes=keys,
+        volume=volume,
+        volume_size=volume_size,
+        dataset=wanted,
+        weights=reads,
+        trust=vouched,
     )
     plan(place, access, request, output, only=dry_run)
     if dry_run:
@@ -90,6 +107,7 @@ def train(
             name=run,
             set=keys,
             dataset=wanted,
+            weights=reads,
             trust=list(vouched),
             wait=not no_wait,
         )

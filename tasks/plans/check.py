@@ -12,6 +12,7 @@ from blocks.hub_access import HubAccess
 from tasks.errors import EXPECTED
 from tasks.plans.inputs import find_dataset, find_weights, settle_partial
 from tasks.plans.origin import find_source
+from tasks.plans.placement import check_placement
 from tasks.plans.plan import Blocked, Item, Mark, Plan
 from tasks.pod.trainers.adapter import Needs
 from tasks.pod.trainers.table import adapter
@@ -83,6 +84,8 @@ def _fresh(cluster: Cluster, hub: HubAccess, request: RunRequest, volume: Volume
             dataset = find_dataset(cluster, hub, where, needs.dataset, request.dataset, read, checks.add)
         with checks.on("checkpoint"):
             source = find_source(cluster, where, request, needs, checks.add)
+    with checks.on("weights"):
+        check_placement(cluster, request.weights, weights, checks.add)
     with checks.on(f"volume {request.volume}"):
         _room(cluster, request, volume, snapshot, checks.add)
     blocked = any(i.mark is Mark.BLOCKED for i in checks.items)

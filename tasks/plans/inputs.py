@@ -49,7 +49,8 @@ def find_weights(
             subject,
             f"{pinned}, to be staged: {snapshot.files} files, {format_size(snapshot.bytes)}",
         )
-    return Weights(path=snapshot.path, repo=snapshot.ref.repo, commit=snapshot.commit), snapshot
+    size = snapshot.bytes
+    return Weights(path=snapshot.path, repo=snapshot.ref.repo, commit=snapshot.commit, bytes=size), snapshot
 
 
 def settle_partial(
@@ -83,7 +84,7 @@ def _on_volume(cluster: Cluster, volume: str | None, model: str, add: Add) -> We
     if not found["ok"]:
         raise Blocked("weights", f"{model}: {found['why']}", found.get("remedy", ""))
     add(Mark.READY, "weights", f"{model}: {found['why']}")
-    return Weights(path=path)
+    return Weights(path=path, bytes=found["bytes"])
 
 
 def find_dataset(

@@ -7,6 +7,7 @@ from typing import Any
 
 from tasks.pod import holds, records
 from tasks.pod.errors import ChangedError
+from tasks.pod.hydrate import place_weights
 from tasks.pod.layout import Layout
 from tasks.pod.runs import attempts_of, is_deleted, now, read_plan
 from tasks.pod.trainers.adapter import Places
@@ -39,9 +40,11 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     if resume["kind"] == "hold":
         holds.verify(layout, run, resume["fingerprint"])
     scratch = Path(os.environ.get("SLIPWAY_SCRATCH", "/scratch"))
+    weights, report = place_weights(layout, plan, number, scratch)
+    records.write_once(attempts_of(layout, run) / f"{number}.weights.json", report)
     trainer = adapter(plan["trainer"]["kind"])
     places = Places(
-        weights=str(layout.resolve(plan["resolved"]["weights"]["path"])),
+        weights=str(weights),
         dataset=str(layout.resolve(plan["resolved"]["dataset"]["path"])) if plan["resolved"]["dataset"] else None,
         output=str(layout.run(run)),
         resume=str(layout.resolve(resume["path"])) if resume["path"] else None,

@@ -80,13 +80,15 @@ def read_plan(layout: Layout, run: str) -> dict[str, Any]:
 
 
 def read_attempts(layout: Layout, run: str) -> list[dict[str, Any]]:
-    """The attempts of a run in order, each with `started` (its init command ran) and `end` (or null)."""
+    """The attempts of a run in order, with `started` (its init command ran), `weights` (what that copied) and `end`."""
     folder = attempts_of(layout, run)
     numbers = sorted(int(m[1]) for p in _files(folder) if (m := _ATTEMPT.fullmatch(p.name)))
     return [
         {
             **records.read_record(folder / f"{n}.json"),
             "started": (folder / f"{n}.started.json").exists(),
+            "started_at": (records.read_if_there(folder / f"{n}.started.json") or {}).get("started_at"),
+            "weights": records.read_if_there(folder / f"{n}.weights.json"),
             "end": records.read_if_there(folder / f"{n}.end.json"),
         }
         for n in numbers

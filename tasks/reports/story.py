@@ -39,12 +39,25 @@ class Story(BaseModel):
         source = self.record.plan.resolved.source
         return source.run if source else None
 
+    @property
+    def first_step_seconds(self) -> float | None:
+        """From the start of the last attempt's job to its first step; None where the trainer tells no times."""
+        last = self.record.last
+        if last is None or last.started_at is None:
+            return None
+        begun = last.started_at.timestamp()
+        times = [
+            float(m["time"]) for m in self.metrics if isinstance(m.get("time"), int | float) and m["time"] >= begun
+        ]
+        return round(min(times) - begun, 3) if times else None
+
     def curve(self) -> Curve:
         source = self.record.plan.resolved.source
         return Curve(self.run, self.metrics, self.complete_steps, source.step if source else 0)
 
     def facts(self) -> dict[str, Any]:
         """The same as plain JSON, without the curve."""
+        last = self.record.last
         plan, losses = self.record.plan, [m["loss"] for m in self.metrics if m.get("loss") is not None]
         return {
             "run": self.run,
@@ -58,6 +71,8 @@ class Story(BaseModel):
             "last_loss": losses[-1] if losses else None,
             "checkpoints": [{k: c[k] for k in ("path", "step", "verdict", "bytes")} for c in self.checkpoints],
             "weights": plan.resolved.weights.model_dump(mode="json"),
+            "weights_read": last.weights.model_dump(mode="json") if last and last.weights else None,
+            "first_step_seconds": self.first_step_seconds,
             "dataset": plan.resolved.dataset.model_dump(mode="json") if plan.resolved.dataset else None,
             "continued_from": plan.resolved.source.model_dump(mode="json") if plan.resolved.source else None,
         }

@@ -12,7 +12,7 @@ from tasks.pod.trainers.schema import OURS, check
 from tasks.pod.trainers.table import adapter
 from tasks.pod.trainers.toml_config import set_keys
 from tasks.runs.launch import read_run
-from tasks.runs.request import ForkOf, Retention, RunRequest
+from tasks.runs.request import IN_PLACE, ForkOf, Retention, RunRequest, WeightsRequest
 from tasks.stages.source import DatasetRequest
 
 
@@ -25,6 +25,7 @@ def ask_run(
     volume: str | None = None,
     volume_size: str | None = None,
     dataset: DatasetRequest | None = None,
+    weights: WeightsRequest = IN_PLACE,
     trust: tuple[str, ...] = (),
 ) -> RunRequest:
     """The request for a run from a config.
@@ -50,6 +51,7 @@ def ask_run(
         trainer=trainer,
         config={k: v for k, v in asked.items() if k not in OURS},
         dataset=dataset,
+        weights=weights,
         retention=_retention(asked),
         trust=trust,
     )
@@ -84,6 +86,7 @@ def ask_fork(
         config={k: v for k, v in asked.items() if k != "retention"},
         retention=_retention(asked),
         fork_of=ForkOf(run=parent, step=step, hold=hold),
+        weights=theirs.request.weights,
         trust=trust,
     )
 

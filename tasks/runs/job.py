@@ -50,6 +50,7 @@ def job_of(plan: PlanRecord, attempt: int) -> Job:
             json.dumps({"run": plan.run, "attempt": attempt}),
         ),
         command=tuple(trainer.command(f"/scratch/{trainer.config_name}", gpus=settings.resources.gpus, nodes=1)),
+        node_cache=plan.request.weights.placement == "node",
         env={**OFFLINE, **CACHES, **settings.env},
         secrets=settings.secrets,
         mounts=(

@@ -26,12 +26,14 @@ class Weights(Record):
     """HF-format weights on the volume. `repo` and `commit` are None for weights that people put there.
 
     Args:
+        bytes: of all files.
         download: None where they were staged before the run was asked for.
     """
 
     path: str
     repo: str | None = None
     commit: str | None = None
+    bytes: int | None = None
     download: Download | None = None
 
 
@@ -129,6 +131,26 @@ class End(Record):
         )
 
 
+class Hydration(Record):
+    """`attempts/<n>.weights.json`: where an attempt read its weights, and what that took (see `tasks.pod.hydrate`).
+
+    Args:
+        asked, read_from: they differ where a fallback was taken; `why` says why.
+        cached: they were on the node already.
+    """
+
+    asked: str
+    read_from: str
+    why: str = ""
+    bytes: int = 0
+    files: int = 0
+    seconds: float = 0
+    cached: bool = False
+    checked: str | None = None
+    workers: int | None = None
+    latency_ms: float | None = None
+
+
 class Attempt(Record):
     """`attempts/<n>.json`, with whether its job has started and how it ended."""
 
@@ -140,6 +162,8 @@ class Attempt(Record):
     trusted: tuple[str, ...] = ()
     created_at: datetime
     started: bool = False
+    started_at: datetime | None = None
+    weights: Hydration | None = None
     end: End | None = None
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from blocks.clusters.job import Frozen
 from blocks.clusters.names import fit_name
@@ -46,6 +46,42 @@ class Retention(Frozen):
         return " and ".join(filter(None, (last, every))) or "everything"
 
 
+class WeightsRequest(Frozen):
+    """Where a run reads its weights.
+
+    Args:
+        placement: "volume": in place; "hydrate": copied into the attempt's scratch before the trainer starts; "node":
+            copied into a cache on the node that runs share.
+        fallback: read them in place where they can not be copied; else that stops the run.
+        sha256: prove copies by sha256 as well, not by the fast hash alone.
+    """
+
+    model_config = ConfigDict(title="Weights")
+
+    placement: Literal["volume", "hydrate", "node"] = Field(
+        default="volume",
+        title="Read from",
+        description="volume: in place. hydrate: a copy in the scratch of the run. node: a copy that runs on the node "
+        "share, if the cluster has a node cache.",
+        json_schema_extra={"position": 0},
+    )
+    fallback: bool = Field(
+        default=False,
+        title="In place if need be",
+        description="Read them in place where there is no room for a copy. Off: that stops the run.",
+        json_schema_extra={"position": 1},
+    )
+    sha256: bool = Field(
+        default=False,
+        title="Prove by sha256",
+        description="Read every copy once more to prove it by sha256, not by the fast hash alone.",
+        json_schema_extra={"position": 2},
+    )
+
+
+IN_PLACE = WeightsRequest()
+
+
 class RunRequest(Frozen):
     """One training run as it was asked for.
 
@@ -66,12 +102,13 @@ class RunRequest(Frozen):
     config: dict[str, Any]
     dataset: DatasetRequest | None = None
     fork_of: ForkOf | None = None
+    weights: WeightsRequest = IN_PLACE
     retention: Retention | None = None
     trust: tuple[str, ...] = ()
 
     def asked(self) -> dict[str, Any]:
         """What makes two requests under one name the same request."""
-        included = {"trainer", "config", "dataset", "fork_of"}
+        included = {"trainer", "config", "dataset", "fork_of"} | ({"weights"} if self.weights != IN_PLACE else set())
         return self.model_dump(mode="json", include=included, exclude={"dataset": {"bucket"}})
 
     def request_hash(self) -> str:

@@ -27,7 +27,7 @@ def stage_snapshot(cluster: Cluster, hub: HubAccess, volume: str, snapshot: Snap
         download = Download(bytes=answer["fetched_bytes"], seconds=answer["seconds"])
         # the job that was adopted may have been asked for less of the repository
         staged = cluster.call(volume, "snapshots.state", arguments)["staged"]
-    return Weights(path=snapshot.path, repo=ref.repo, commit=snapshot.commit, download=download)
+    return Weights(path=snapshot.path, repo=ref.repo, commit=snapshot.commit, bytes=snapshot.bytes, download=download)
 
 
 def verify_snapshot(

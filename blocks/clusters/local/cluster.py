@@ -31,6 +31,8 @@ class LocalCluster:
         cpus: cores to give to jobs; all there are by default.
         memory_bytes: memory to give to jobs; all there is by default.
         gpus: GPU kind → count, in the order of the GPUs' indices. They are not looked for.
+        node_cache: where runs share copies of weights, on the disk that is wanted for them; None for no such cache.
+        node_cache_bytes: its limit.
         poll_seconds: how often to look while following a run.
         project: the directory that jobs import `tasks` from; this one's by default.
     """
@@ -44,6 +46,8 @@ class LocalCluster:
         cpus: int | None = None,
         memory_bytes: int | None = None,
         gpus: Mapping[str, int] | None = None,
+        node_cache: Path | None = None,
+        node_cache_bytes: int = 0,
         poll_seconds: float = 1.0,
         project: Path | None = None,
     ) -> None:
@@ -56,9 +60,10 @@ class LocalCluster:
             cpus=cpus or _cpus(),
             memory_bytes=memory_bytes or psutil.virtual_memory().total,
             gpus=dict(gpus or {}),
+            node_cache_bytes=node_cache_bytes if node_cache else None,
         )
         self.volumes = LocalVolumes(self._root, owner, name, self._used_by)
-        self.jobs = LocalJobs(self._root, owner, self.volumes, self._capacity, self._project)
+        self.jobs = LocalJobs(self._root, owner, self.volumes, self._capacity, self._project, node_cache)
         self.sessions = LocalSessions(self._root, owner, self.volumes)
 
     def call(
@@ -91,7 +96,9 @@ class LocalCluster:
         return stream_program(program, arguments, volume=directory, project=self._project)
 
     def capacity(self) -> Capacity:
-        return self._capacity
+        there = next(path for path in (self._root, *self._root.parents) if path.exists())
+        stat = os.statvfs(there)
+        return self._capacity.model_copy(update={"scratch_free_bytes": stat.f_bavail * stat.f_frsize})
 
     def _used_by(self) -> Mapping[str, Sequence[str]]:
         """Volume → the live jobs and people's sessions that mount it."""

@@ -9,6 +9,7 @@ from blocks.clusters.errors import NotFoundError
 from blocks.clusters.job import SecretRef
 
 SCRATCH = "/scratch"
+NODE_CACHE = "/node-cache"
 # Nothing else of the submitter's environment reaches a job: it may hold secrets.
 _PASSED_ON = frozenset(
     (

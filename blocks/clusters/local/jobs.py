@@ -41,14 +41,24 @@ class LocalJobs:
         volumes: the owner's volumes.
         capacity: what the machine has in all.
         project: the directory that jobs import `tasks` from.
+        node_cache: where jobs share weights; None if they do not.
     """
 
-    def __init__(self, root: Path, owner: str, volumes: LocalVolumes, capacity: Capacity, project: Path) -> None:
+    def __init__(
+        self,
+        root: Path,
+        owner: str,
+        volumes: LocalVolumes,
+        capacity: Capacity,
+        project: Path,
+        node_cache: Path | None = None,
+    ) -> None:
         self._root = root
         self._owner = owner
         self._volumes = volumes
         self._capacity = capacity
         self._project = project
+        self._node_cache = node_cache
 
     def submit(self, job: Job) -> JobStatus:
         launch.check(job, self._capacity)
@@ -143,7 +153,7 @@ class LocalJobs:
         new.mkdir(parents=True)
         try:
             with self._volumes.steady():
-                directories = launch.directories(job, self._volumes, place)
+                directories = launch.directories(job, self._volumes, place, self._node_cache)
                 write_json(new / "job.json", launch.record(job, directories, self._capacity, self._project))
                 with contextlib.suppress(OSError):  # not empty: it exists
                     new.rename(place.directory)

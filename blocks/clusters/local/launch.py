@@ -7,7 +7,7 @@ from typing import Any
 
 from blocks.clusters.errors import UsageError
 from blocks.clusters.job import Job
-from blocks.clusters.local.environment import SCRATCH, job_environment, translate_command
+from blocks.clusters.local.environment import NODE_CACHE, SCRATCH, job_environment, translate_command
 from blocks.clusters.local.place import Place
 from blocks.clusters.local.volumes import LocalVolumes
 from blocks.clusters.names import check_name
@@ -40,7 +40,7 @@ def check(job: Job, capacity: Capacity) -> None:
         )
 
 
-def directories(job: Job, volumes: LocalVolumes, place: Place) -> dict[str, Path]:
+def directories(job: Job, volumes: LocalVolumes, place: Place, node_cache: Path | None) -> dict[str, Path]:
     """Return path in the container → directory here, with what is missing of sub paths made, as a kubelet does.
 
     Raises:
@@ -48,6 +48,9 @@ def directories(job: Job, volumes: LocalVolumes, place: Place) -> dict[str, Path
         UsageError: a sub path leads out of its volume.
     """
     found = {SCRATCH: place.scratch}
+    if job.node_cache and node_cache is not None:
+        node_cache.mkdir(parents=True, exist_ok=True)
+        found[NODE_CACHE] = node_cache
     for mount in job.mounts:
         volume = volumes.check_mountable(mount.volume)
         directory = volume / mount.sub_path.lstrip("/")
@@ -79,7 +82,7 @@ def record(job: Job, mounted: dict[str, Path], capacity: Capacity, project: Path
         "launch": {
             "command": translate_command(job.command, mounted),
             "init_command": translate_command(job.init_command, mounted),
-            "env": job_environment(job.env, mounted, project),
+            "env": job_environment({**_cache_environment(job, capacity), **job.env}, mounted, project),
             "wants": {
                 "cpus": job.cpus,
                 "memory_bytes": job.memory_bytes or 0,
@@ -94,3 +97,9 @@ def record(job: Job, mounted: dict[str, Path], capacity: Capacity, project: Path
             "deadline_seconds": job.deadline_seconds,
         },
     }
+
+
+def _cache_environment(job: Job, capacity: Capacity) -> dict[str, str]:
+    if not job.node_cache or not capacity.node_cache_bytes:
+        return {}
+    return {"SLIPWAY_NODE_CACHE": NODE_CACHE, "SLIPWAY_NODE_CACHE_BYTES": str(capacity.node_cache_bytes)}

@@ -62,6 +62,11 @@ class Place:
         return self.directory / "end.json"
 
     @property
+    def alive(self) -> Path:
+        """Locked by the supervisor and, through it, by its program: as long as either lives, the job does."""
+        return self.directory / "alive.lock"
+
+    @property
     def claim(self) -> Path:
         """What it takes, or waits for, of the machine: see `slots.py`."""
         return self.root / "slots" / f"{self.owner}.{self.name}.json"

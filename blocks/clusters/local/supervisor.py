@@ -5,6 +5,7 @@ goes into the background once it holds it. Secrets come as `SLIPWAY_SECRET_<vari
 everything outside the standard library, to start in no time.
 """
 
+import fcntl
 import os
 import select
 import signal
@@ -61,6 +62,7 @@ class Supervisor:
         """Bring the job to its end and write that down."""
         try:
             self._wait_for_slots()
+            self._hold_alive()
             self._place.scratch.mkdir(exist_ok=True)
             if self._launch["init_command"]:
                 self._run(self._launch["init_command"], "starting")
@@ -82,6 +84,13 @@ class Supervisor:
         )
         self._place.claim.unlink(missing_ok=True)
         remove_tree(self._place.scratch)
+
+    def _hold_alive(self) -> None:
+        """Programs inherit the open file, and so the lock: it is free when the last of us is gone."""
+        held = os.open(self._place.alive, os.O_RDWR | os.O_CREAT, 0o644)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        os.set_inheritable(held, True)
+        self._env["SLIPWAY_ALIVE"] = str(self._place.alive)
 
     def _write_end(self, end: dict[str, Any]) -> None:
         """A full disk is waited out, for a while: scratch is given up first, and somebody may make room."""

@@ -1,0 +1,207 @@
+"""Copies files from a volume to a disk of the node, piece by piece, in parallel within files and across them; every
+piece is hashed on its way. How many at once is decided by what the source turns out to be, not by a setting."""
+
+import os
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import xxhash
+
+from tasks.pod.errors import ChangedError
+from tasks.pod.files import prove
+from tasks.pod.pieces import PIECE, combine
+
+_SLOW = 0.002
+"""Seconds for one small read, from which on a source counts as far away: a local disk answers in a tenth of it."""
+
+_FAR_WORKERS, _FAR_READ = 16, 4 << 20
+_NEAR_READ = 256 << 10  # stays in the cache of a core between being read, hashed and written
+_PROBES, _PROBE_BYTES = 5, 64 << 10
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A file to copy.
+
+    Args:
+        path: relative, with forward slashes.
+        source: where it is.
+        size: bytes.
+        xxh3: its hash by `tasks.pod.pieces`, "" where none is known.
+        sha256: "" where none is known.
+    """
+
+    path: str
+    source: Path
+    size: int
+    xxh3: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a source is read.
+
+    Args:
+        latency: seconds of one small read; the median of a few.
+        workers: pieces at a time, each through a handle of its own.
+        read: bytes a call.
+    """
+
+    latency: float
+    workers: int
+    read: int
+
+
+def measure(files: list[Wanted]) -> Pace:
+    """Find out what the source is, by some small reads of the largest file, each through a new handle.
+
+    A far one (a network volume) answers late and gives each handle a part of its speed: many ranges at once. A near one
+    is as fast as the CPU that copies: no more workers than cores.
+    """
+    largest = max(files, key=lambda file: file.size)
+    took = []
+    for number in range(_PROBES):
+        begun = time.perf_counter()
+        descriptor = os.open(largest.source, os.O_RDONLY)
+        try:
+            os.pread(descriptor, _PROBE_BYTES, largest.size * number // _PROBES)
+        finally:
+            os.close(descriptor)
+        took.append(time.perf_counter() - begun)
+    latency = statistics.median(took)
+    if latency >= _SLOW:
+        return Pace(latency, _FAR_WORKERS, _FAR_READ)
+    return Pace(latency, min(4, os.cpu_count() or 1), _NEAR_READ)
+
+
+def copy(files: list[Wanted], target: Path, *, sha256: bool = False, pace: Pace | None = None) -> Pace:
+    """Copy files below `target`, and prove each.
+
+    Args:
+        sha256: also read what was written, and hold its sha256 against the wanted one.
+        pace: measured where it is not given.
+
+    Returns:
+        How the source was read.
+
+    Raises:
+        ChangedError: a file at the source is not what it should be. Nothing else is copied then.
+        OSError: among others, no space.
+    """
+    pace = pace or measure(files)
+    stop = threading.Event()
+    for file in files:
+        path = target / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as out:
+            out.truncate(file.size)
+
+    def one(piece: "_Piece") -> None:
+        if stop.is_set():
+            return
+        try:
+            piece.copy(target, pace.read)
+            if piece.file.finish(piece.number):
+                _prove(piece.file, target, sha256)
+        except BaseException:
+            stop.set()
+            raise
+
+    with ThreadPoolExecutor(pace.workers) as pool:
+        for future in [pool.submit(one, piece) for piece in _pieces(files)]:
+            future.result()
+    return pace
+
+
+class _Arriving:
+    """A file and the digests of its pieces that have arrived."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.digests: list[bytes] = [b""] * max(1, -(-wanted.size // PIECE))
+        self._left = len(self.digests)
+        self._lock = threading.Lock()
+
+    def finish(self, number: int) -> bool:
+        """Whether that was the last piece."""
+        with self._lock:
+            self._left -= 1
+            return self._left == 0
+
+
+@dataclass(frozen=True)
+class _Piece:
+    file: _Arriving
+    number: int
+
+    def copy(self, target: Path, read: int) -> None:
+        wanted = self.file.wanted
+        offset = self.number * PIECE
+        end = min(offset + PIECE, wanted.size)
+        hasher = xxhash.xxh3_128()
+        source = os.open(wanted.source, os.O_RDONLY)
+        try:
+            out = os.open(target / wanted.path, os.O_WRONLY)
+            try:
+                buffer = _buffer(read)
+                while offset < end:
+                    count = os.preadv(source, [buffer[: min(read, end - offset)]], offset)
+                    if not count:
+                        raise _changed(wanted, "ended early")
+                    chunk = buffer[:count]
+                    hasher.update(chunk)
+                    offset += _write(out, chunk, offset)
+                if self.number == len(self.file.digests) - 1 and os.pread(source, 1, wanted.size):
+                    raise _changed(wanted, "is longer than it should be")
+            finally:
+                os.close(out)
+        finally:
+            os.close(source)
+        self.file.digests[self.number] = hasher.digest()
+
+
+_threads = threading.local()
+
+
+def _buffer(size: int) -> memoryview:
+    if getattr(_threads, "size", 0) != size:
+        _threads.size, _threads.buffer = size, memoryview(bytearray(size))
+    buffer: memoryview = _threads.buffer
+    return buffer
+
+
+def _write(descriptor: int, chunk: memoryview, offset: int) -> int:
+    written = 0
+    while written < len(chunk):
+        written += os.pwrite(descriptor, chunk[written:], offset + written)
+    return written
+
+
+def _pieces(files: list[Wanted]) -> Iterator[_Piece]:
+    """Largest files first, so that no worker is left with one at the end."""
+    for file in sorted(files, key=lambda wanted: -wanted.size):
+        arriving = _Arriving(file)
+        for number in range(len(arriving.digests)):
+            yield _Piece(arriving, number)
+
+
+def _prove(file: _Arriving, target: Path, sha256: bool) -> None:
+    wanted = file.wanted
+    found = combine(file.digests) if wanted.size else combine([])
+    if wanted.xxh3 and found != wanted.xxh3:
+        raise _changed(wanted, "has other bytes than were staged")
+    if wanted.sha256 and (sha256 or not wanted.xxh3) and prove(target / wanted.path).sha256 != wanted.sha256:
+        raise _changed(wanted, "has other bytes than were staged")
+
+
+def _changed(wanted: Wanted, what: str) -> ChangedError:
+    return ChangedError(
+        f"{wanted.path} on the volume {what}.",
+        "Check and repair it: `slipway stage model ORG/NAME@COMMIT --volume NAME --verify`.",
+    )
