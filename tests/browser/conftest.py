@@ -1,28 +1,18 @@
-"""A headless Chromium, and what the tests of the UI look things up with."""
+"""A browser, and what the tests of the UI look things up with."""
 
-import os
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.browser.chromium import launch
 from tests.conftest import Running
-
-_QUIET = (
-    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """The Chromium of the system, else the one that Playwright has installed."""
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    sandbox = () if os.geteuid() else ("--no-sandbox",)  # root has none
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=[*_QUIET, *sandbox])
+        browser = launch(playwright)
         yield browser
         browser.close()
 
@@ -46,8 +36,3 @@ def parent(running: Running) -> str:
     flow_run = running.run("finetune/local", name="parent", volume="forms", set={"max_steps": 20})
     assert running.wait(flow_run, "COMPLETED", "FAILED", "CRASHED")["type"] == "COMPLETED", running.log(flow_run)
     return flow_run
-
-
-@pytest.fixture(scope="session")
-def images() -> Path:
-    return Path(__file__).resolve().parents[2] / "docs" / "images"

@@ -36,8 +36,10 @@ class RunForm:
                 self._page.keyboard.insert_text(json.dumps(value))
 
     def field(self, name: str) -> Locator:
-        label = f"//label[normalize-space(.)='{name}' or starts-with(normalize-space(.), '{name} (')]"
-        return self._page.locator(f"xpath={label}/following::*[self::textarea or @contenteditable='true'][1]")
+        """The box to type into below a parameter's label, and before the next one's: editors come late."""
+        named = f"normalize-space(.)='{name}' or starts-with(normalize-space(.), '{name} (')"
+        box = "*[self::textarea or @contenteditable='true']"
+        return self._page.locator(f"xpath=//label[{named}]/following::{box}[1][preceding::label[1][{named}]]")
 
     def submit(self) -> str:
         """Press Submit (again where the server is too busy) and return the id of the flow run that this makes."""

@@ -13,7 +13,7 @@ from tasks.runs.launch import read_run
 from tests.browser.forms import PREFIX, SLOW_MACHINE, RunForm, RunPage
 from tests.conftest import Running
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 VOLUME = "forms"
 both = pytest.mark.parametrize("ui", ["v2", "v1"])
 
@@ -24,7 +24,7 @@ def deployment(running: Running, name: str) -> str:
     return str(found["id"])
 
 
-def until(claim: Callable[[], object], what: str, seconds: float = 60) -> None:
+def until(claim: Callable[[], object], what: str, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not claim():
         assert time.monotonic() < deadline, f"not after {seconds} s: {what}"
