@@ -64,7 +64,7 @@ def wait_for_checkpoint(
             if checkpoint.step >= step:
                 return checkpoint
         if not state.live and state.state != "planned":
-            raise _without(run, step, f"ended as {state.state} ({state.reason})", good)
+            raise _without(run, step, f"ended as {_now(state)}", good)
         if deadline is not None and time.monotonic() > deadline:
             raise _without(run, step, f"is still {_now(state)} after {timeout_seconds:g} seconds", good)
         sleep(cluster.poll_seconds)

@@ -25,9 +25,6 @@ def test_a_changed_end_with_a_schedule_that_is_taken_over_is_warned_of_with_the_
     assert "cut off before its end" in warning
     assert not warnings(desk.plan(desk.fork("parent", "same", 4)))
     assert not warnings(desk.plan(desk.fork("parent", "new", max_steps=16, ckpt__skip_scheduler=True)))
-    assert not warnings(desk.plan(desk.fork("parent", "flat", max_steps=16, scheduler__type="constant")))
-    resumed = desk.request("other", **{"resume.dir": "/volume/runs/parent/checkpoints/step_8"}, max_steps=16)
-    assert not warnings(desk.plan(resumed))  # its own config is constant
 
 
 def test_another_number_of_ranks_is_refused_where_the_trainer_can_not_reshard(desk: Desk, tmp_path: Path) -> None:

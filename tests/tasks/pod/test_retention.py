@@ -182,7 +182,7 @@ POLICIES = st.builds(Policy, st.none() | st.integers(1, 4), st.none() | st.integ
 
 
 @given(CASES, POLICIES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_whatever_is_pruned_the_newest_complete_and_all_that_is_needed_stay(cases: list[Any], policy: Policy) -> None:
     found = [
         {"path": f"s{n}", "step": n, "verdict": v, "why": "", "resumable": r} for n, (v, r, _, _) in enumerate(cases)
