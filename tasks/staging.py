@@ -12,6 +12,7 @@ from blocks.clusters.size import format_size
 from blocks.hub_access import HubAccess
 from tasks.errors import quiet_engine
 from tasks.plans.plan import Plan
+from tasks.plans.staged import refuse_misfit
 from tasks.runs.records import Dataset, Weights
 from tasks.stages.resolve import SnapshotToStage, resolve
 from tasks.stages.source import DatasetRequest, HubRef
@@ -74,6 +75,7 @@ def stage_inputs(cluster: Cluster, hub: HubAccess, plan: Plan) -> tuple[Weights,
         weights = stage_model(cluster, hub, request.volume, plan.snapshot)
     if dataset is None and request.dataset is not None and plan.record is None:
         dataset = stage_data(cluster, hub, request.volume, request.dataset)
+        refuse_misfit(cluster, plan, dataset)
     return weights, dataset
 
 

@@ -81,7 +81,7 @@ def _fresh(cluster: Cluster, hub: HubAccess, request: RunRequest, volume: Volume
             weights, snapshot = find_weights(cluster, hub, where, needs.model, same, checks.add)
         with checks.on("dataset"):
             read = parent.resolved.dataset if parent and theirs and theirs.dataset == needs.dataset else None
-            dataset = find_dataset(cluster, hub, where, needs.dataset, request.dataset, read, checks.add)
+            dataset = find_dataset(cluster, hub, where, needs, request.dataset, read, checks.add)
         with checks.on("checkpoint"):
             source = find_source(cluster, where, request, needs, checks.add)
     with checks.on("weights"):

@@ -1,18 +1,23 @@
 """Finds a run's weights and dataset: on the volume, or on a Hub at the commit that its revision means now."""
 
 from collections.abc import Callable
+from typing import Any
 
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 from blocks.hub_access import HubAccess
+from tasks.plans.content import misfit
 from tasks.plans.plan import Blocked, Mark
 from tasks.pod.layout import volume_relative
+from tasks.pod.trainers.adapter import Needs
 from tasks.runs.records import Dataset, Weights
 from tasks.stages.resolve import SnapshotToStage, look_up, resolve
 from tasks.stages.source import DatasetRequest, hub_dataset, hub_model, s3_source
 from tasks.stages.staged import dataset_of
 
 Add = Callable[..., None]
+_GLANCE = 4 << 20  # bytes of each file of a dataset that nobody has staged
+_MOST_PROBLEMS = 3
 
 
 def find_weights(
@@ -91,7 +96,7 @@ def find_dataset(
     cluster: Cluster,
     hub: HubAccess,
     volume: str | None,
-    name: str | None,
+    needs: Needs,
     asked: DatasetRequest | None,
     parent: Dataset | None,
     add: Add,
@@ -99,22 +104,23 @@ def find_dataset(
     """The dataset version that a run reads; a version that is staged first may still be open (None).
 
     Args:
-        name: the config's: `/volume/…` or `datasets/<name>[/<version>]`; None where the trainer makes its own.
+        needs: its `dataset` is the config's: `/volume/…` or `datasets/<name>[/<version>]`; None where the trainer makes
+            its own.
         asked: a dataset to stage first.
         parent: of the run that is forked, if its config names the same dataset: its version is taken.
 
     Raises:
         Blocked, ProgramError: it is not on the volume and nothing says where it comes from.
     """
-    if name is None:
+    if needs.dataset is None:
         return None
-    path = volume_relative(name)
+    path = volume_relative(needs.dataset)
     pieces = path.split("/")
     if pieces[0] != "datasets" or len(pieces) not in (2, 3):
-        return _directory(cluster, volume, path, add)
+        return _directory(cluster, volume, path, needs, add)
     wanted = pieces[2] if len(pieces) == 3 else parent.version if parent else None
     if asked is not None and asked.name == pieces[1] and wanted in (None, asked.version):
-        return _to_stage(cluster, hub, volume, asked, add)
+        return _to_stage(cluster, hub, volume, asked, needs, add)
     if volume is None:
         raise Blocked("dataset", f"{path} is on a volume that does not exist yet.", "Say what to stage it from.")
     state = cluster.call(volume, "datasets.state", {"name": pieces[1], "version": wanted})
@@ -125,16 +131,20 @@ def find_dataset(
             f"Stage it: `slipway stage dataset {pieces[1]} …`.",
         )
     add(Mark.READY, "dataset", f"{state['path']}: {format_size(state['bytes'])}")
+    check_content(state["content"], needs, add)
     return dataset_of(pieces[1], state)
 
 
-def _to_stage(cluster: Cluster, hub: HubAccess, volume: str | None, asked: DatasetRequest, add: Add) -> Dataset | None:
+def _to_stage(
+    cluster: Cluster, hub: HubAccess, volume: str | None, asked: DatasetRequest, needs: Needs, add: Add
+) -> Dataset | None:
     if ref := hub_dataset(asked.source):
         resolve(cluster, hub, volume, ref)  # for its refusals
     if volume and asked.version:
         state = cluster.call(volume, "datasets.state", {"name": asked.name, "version": asked.version})
         if state["staged"]:
             add(Mark.READY, "dataset", f"{state['path']}, staged: {format_size(state['bytes'])}")
+            check_content(state["content"], needs, add)
             return dataset_of(asked.name, state)
     what = ""
     if s3 := s3_source(asked):
@@ -145,11 +155,29 @@ def _to_stage(cluster: Cluster, hub: HubAccess, volume: str | None, asked: Datas
     return None
 
 
-def _directory(cluster: Cluster, volume: str | None, path: str, add: Add) -> Dataset:
+def check_content(content: dict[str, Any] | None, needs: Needs, add: Add) -> None:
+    """A line of the plan for what is wrong in a dataset's files.
+
+    Args:
+        content: None where nobody has looked into them.
+
+    Raises:
+        Blocked: the trainer can not read what is there.
+    """
+    if content is None:
+        return
+    if why := misfit(content, needs):
+        raise Blocked("dataset", f"{why}.", "Stage it in a form that the trainer reads, as another version.")
+    for problem in content["problems"][:_MOST_PROBLEMS]:
+        add(Mark.WARNING, "dataset", f"{problem}.", "Mend it and stage it as another version.")
+
+
+def _directory(cluster: Cluster, volume: str | None, path: str, needs: Needs, add: Add) -> Dataset:
     if volume is None:
         raise Blocked("dataset", f"/volume/{path} is on a volume that does not exist yet.", "Put it there first.")
     listed = cluster.call(volume, "transfer.ls", {"path": path, "recursive": False})
     if not listed["entries"]:
         raise Blocked("dataset", f"/volume/{path} is empty.", "Put the dataset there, or stage it.")
     add(Mark.READY, "dataset", f"/volume/{path}, as it is there")
+    check_content(cluster.call(volume, "datasets.look", {"path": path, "most": _GLANCE}), needs, add)
     return Dataset(path=path)

@@ -3,18 +3,17 @@
 import errno
 import hashlib
 import json
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tasks.pod.area import clear, staging_area
+from tasks.pod.contents import look_into
 from tasks.pod.errors import BadInputError
-from tasks.pod.files import File, Proof, prove
-from tasks.pod.folders import copy_folder, fingerprint, list_folder
-from tasks.pod.hub import source as hub_source
+from tasks.pod.files import Proof
 from tasks.pod.layout import Layout, part
+from tasks.pod.origins import Origin, origin_of
 from tasks.pod.progress import Progress
 from tasks.pod.publish import freeze
 from tasks.pod.records import read_if_there, read_record
@@ -23,23 +22,6 @@ from tasks.pod.staging import dataset_identity
 from tasks.pod.text import replace_text
 
 _MANIFEST = "manifest.json"
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a dataset comes from.
-
-    Args:
-        record: what the manifest says about it; equal records mean equal content.
-        files: path → bytes.
-        bring: copies or downloads the files below a directory, given the staging area and its progress.
-        hash_source: path → sha256, read at the source; None where only `bring` can tell.
-    """
-
-    record: dict[str, Any]
-    files: dict[str, int]
-    bring: Callable[[Path, Path, Progress], dict[str, Proof]]
-    hash_source: Callable[[], dict[str, str]] | None = None
 
 
 def stage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +47,7 @@ def stage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     if version:
         part("dataset version", version)
     given = arguments["source"]
-    origin = _origin(layout, given)
+    origin = origin_of(layout, given)
     if _MANIFEST in origin.files:
         raise BadInputError(f"The source has a {_MANIFEST} of its own at its top.", "Rename it: ours gets that name.")
     plain = {key: value for key, value in given.items() if key != "files"}
@@ -88,7 +70,7 @@ def state(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         "staged", "version", "path" (relative to the volume), "bytes", "files" (their number), "manifest_sha256",
-        "content_sha256" (equal for equal files), "staged_at".
+        "content_sha256" (equal for equal files), "content" (as `tasks.pod.contents` found it), "staged_at".
     """
     name, version = part("dataset name", arguments["name"]), arguments.get("version") or None
     record = _record(layout, name, version) if version else _newest(layout, name)
@@ -103,6 +85,7 @@ def state(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         "files": len(record["files"]),
         "manifest_sha256": hashlib.sha256(manifest.read_bytes()).hexdigest(),
         "content_sha256": record["content_sha256"],
+        "content": record.get("content"),
         "staged_at": record["staged_at"],
     }
 
@@ -120,65 +103,6 @@ def list_staged(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _origin(layout: Layout, source: dict[str, Any]) -> Origin:
-    kind = source.get("kind")
-    if kind == "folder":
-        return _from_folder(source["path"])
-    if kind == "volume":
-        folder = layout.resolve(source["path"])
-        return replace(_from_folder(str(folder)), record=_on_volume(layout, folder))
-    if kind == "hub":
-        return _from_hub(layout, source)
-    if kind == "s3":
-        return _from_s3(source)
-    raise BadInputError(f"There is no kind of dataset source {kind!r}.", 'Known: "folder", "volume", "hub", "s3".')
-
-
-def _from_folder(path: str) -> Origin:
-    files = list_folder(path)
-    return Origin(
-        record={"kind": "folder", "path": str(Path(path).expanduser().resolve()), "fingerprint": fingerprint(files)},
-        files={file.path: file.size for file in files},
-        bring=lambda area, tree, progress: copy_folder(files, area, tree, progress),
-        hash_source=lambda: {file.path: prove(file.source).sha256 for file in files},
-    )
-
-
-def _on_volume(layout: Layout, folder: Path) -> dict[str, Any]:
-    return {"kind": "volume", "path": layout.relative(folder), "fingerprint": fingerprint(list_folder(str(folder)))}
-
-
-def _from_hub(layout: Layout, source: dict[str, Any]) -> Origin:
-    from tasks.pod.collect import collect
-
-    asked = hub_source("dataset", source["repo"], source["commit"])
-    given = source.get("files")
-    if not given:
-        from tasks.pod.resolve import resolve
-
-        given = resolve(layout, {"repo_type": "dataset", "repo": asked.repo, "revision": asked.revision})["files"]
-    files = [File.from_json(file) for file in given]
-    return Origin(
-        record={"kind": "hub", "repo": asked.repo, "commit": asked.revision},
-        files={file.path: file.size for file in files},
-        bring=lambda area, tree, progress: collect(layout, area, tree, asked, files, progress).proofs,
-    )
-
-
-def _from_s3(source: dict[str, Any]) -> Origin:
-    from tasks.pod import buckets
-
-    objects = buckets.list_objects(source)
-    plain = {key: value for key, value in source.items() if key not in ("kind", "files")}
-    versions = {found.path: found.version for found in objects if found.version}
-    pinned = {"versions": versions} if versions else {}
-    return Origin(
-        record={"kind": "s3"} | plain | {"fingerprint": buckets.fingerprint(objects)} | pinned,
-        files={found.path: found.size for found in objects},
-        bring=lambda area, tree, progress: buckets.copy_objects(source, objects, area, tree, progress),
-    )
-
-
 def _stage(
     layout: Layout, area: Path, name: str, version: str | None, origin: Origin, progress: Progress
 ) -> dict[str, Any]:
@@ -191,7 +115,7 @@ def _stage(
     if existing:
         return _same(existing, content)
     final = layout.dataset(name, version)
-    record = {
+    record: dict[str, Any] = {
         "name": name,
         "version": version,
         "path": layout.relative(final),
@@ -209,8 +133,11 @@ def _stage(
             for path, proof in sorted(proofs.items())
         ],
         "content_sha256": content,
+        "content": look_into(tree, sorted(proofs)),
         "staged_at": time.time(),
     }
+    for problem in record["content"]["problems"]:
+        print(f"warning: {name}: {problem}", file=sys.stderr, flush=True)
     replace_text(tree / _MANIFEST, json.dumps(record, indent=1))
     try:
         freeze(tree, final)

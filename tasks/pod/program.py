@@ -23,6 +23,7 @@ PROGRAMS: dict[str, str] = {
     "buckets.look": "tasks.pod.buckets:look",
     "checkpoints.look": "tasks.pod.checkpoints.look:look",
     "datasets.list": "tasks.pod.catalogue:list_datasets",
+    "datasets.look": "tasks.pod.contents:look",
     "datasets.remove": "tasks.pod.catalogue:remove_dataset",
     "datasets.stage": "tasks.pod.datasets:stage",
     "datasets.state": "tasks.pod.datasets:state",

@@ -41,6 +41,8 @@ class Needs:
         schedule: of the learning rate, where a resumed run takes the checkpoint's over as it was: "constant", or its
             name; None where it begins anew, or where that is not known.
         schedule_remedy: what to write so that it begins anew; empty where that can not be had.
+        formats: of the dataset's files that it reads: "jsonl", "parquet"; empty where that is not known.
+        columns: sets of columns, of which each row must have one; empty where that is not known.
     """
 
     model: str
@@ -51,6 +53,8 @@ class Needs:
     keep_last: int | None = None
     schedule: str | None = None
     schedule_remedy: str = ""
+    formats: tuple[str, ...] = ()
+    columns: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ class Tiny:
             keep_last=settings.keep_last,
             schedule=None if settings.skip_scheduler else settings.scheduler,
             schedule_remedy=_NEW_SCHEDULE,
+            formats=("jsonl",),
+            columns=(("text",), ("prompt", "completion")),
         )
 
     def render(self, config: Mapping[str, Any], places: Places) -> str:

@@ -1,0 +1,29 @@
+"""Whether a trainer can read what is in a dataset. Pure."""
+
+from typing import Any
+
+from tasks.pod.trainers.adapter import Needs
+
+
+def misfit(content: dict[str, Any], needs: Needs) -> str:
+    """Why a trainer can not train on it, or "".
+
+    Args:
+        content: as `tasks.pod.contents` found it.
+    """
+    formats = content["formats"]
+    readable = [name for name in needs.formats or formats if name in formats and name != "other"]
+    if needs.formats and not readable:
+        there = ", ".join(f"{found['files']} {name}" for name, found in formats.items()) or "no files"
+        return f"it has {there}; the trainer reads {' and '.join(needs.formats)} files"
+    if not needs.columns:
+        return ""
+    for name in readable:
+        found = formats[name]
+        kinds, columns = set(found["kinds"]), set(found["columns"])
+        fits = kinds <= {"+".join(wanted) for wanted in needs.columns} if kinds else False
+        if not fits and not any(set(wanted) <= columns for wanted in needs.columns):
+            shown = ", ".join(sorted(columns)) or "none that every row has"
+            wanted = ", or ".join(" and ".join(names) for names in needs.columns)
+            return f"its columns are {shown}; the trainer needs {wanted}"
+    return ""
