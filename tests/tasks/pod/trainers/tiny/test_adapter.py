@@ -111,10 +111,13 @@ def test_every_problem_is_told_at_once():
     assert [problem.key for problem in problems] == ["max_steps", "model", "data.nam", "data.name"]
 
 
+READS = {"formats": ("jsonl",), "columns": (("text",), ("prompt", "completion"))}
+
+
 def test_needs():
     plain = TINY.needs(GOOD)
     assert replace(plain, schedule_remedy="") == Needs(
-        "slipway/tiny-lm@main", "datasets/harbour", 100, checkpoint_every=0, schedule="constant"
+        "slipway/tiny-lm@main", "datasets/harbour", 100, checkpoint_every=0, schedule="constant", **READS
     )
     asked = set_keys(
         GOOD,
@@ -133,6 +136,7 @@ def test_needs():
         keep_last=2,
         schedule="constant",
         schedule_remedy=plain.schedule_remedy,
+        **READS,
     )
     assert TINY.needs(set_keys(GOOD, {"scheduler.type": "cosine"})).schedule == "cosine"
     assert TINY.needs(set_keys(GOOD, {"scheduler.type": "cosine", "ckpt.skip_scheduler": True})).schedule is None
