@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli import checkpoints, files, fork, letting_go, prune, register, runs, stage, staged, train, volumes
+from flows.cli import checkpoints, export, files, fork, letting_go, prune, register, runs, stage, staged, train, volumes
 
 app = typer.Typer(
     name="slipway",
@@ -24,6 +24,7 @@ fork.add_to(app)
 letting_go.add_to(runs.app)
 app.add_typer(runs.app, name="runs")
 checkpoints.add_to(app)
+export.add_to(app)
 prune.add_to(app)
 register.add_to(app)
 

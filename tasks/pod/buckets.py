@@ -65,8 +65,8 @@ def list_objects(source: dict[str, Any]) -> list[Object]:
         AccessError, UnreachableError, BadInputError.
     """
     bucket, prefix = source["bucket"], (source.get("prefix") or "").lstrip("/")
-    with _explained(source):
-        client = _client(source)
+    with explained(source):
+        client = make_client(source)
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **_payer(source))
         entries = [entry for page in pages for entry in page.get("Contents", [])]
         versions = _versions(client, bucket, prefix) if entries else {}
@@ -110,8 +110,8 @@ def copy_objects(
     parts.mkdir(exist_ok=True)
     there = {path.name: path.stat().st_size for path in parts.iterdir()}
     require_space(area, sum(max(0, found.size - there.get(found.part, 0)) for found in objects))
-    with _explained(source):
-        client = _client(source)
+    with explained(source):
+        client = make_client(source)
         with ThreadPoolExecutor(_FILES) as files, ThreadPoolExecutor(_FILES * _RANGES_AHEAD) as ranges:
             copies = {
                 found: files.submit(_copy, client, source, found, parts / found.part, ranges, progress)
@@ -196,7 +196,8 @@ def _payer(source: dict[str, Any]) -> dict[str, Any]:
     return {"RequestPayer": "requester"} if source.get("requester_pays") else {}
 
 
-def _client(source: dict[str, Any]) -> S3Client:
+def make_client(source: dict[str, Any]) -> S3Client:
+    """A client for a place as `list_objects` takes it; credentials from the environment."""
     import boto3
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -215,7 +216,7 @@ def _client(source: dict[str, Any]) -> S3Client:
 
 
 @contextmanager
-def _explained(source: dict[str, Any]) -> Iterator[None]:
+def explained(source: dict[str, Any]) -> Iterator[None]:
     """Turn what botocore raises into errors with a remedy. The credentials are never in them."""
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
     from botocore.exceptions import ConnectionError as NoConnectionError
@@ -244,7 +245,9 @@ def _refusal(where: str, answer: Any) -> PodError:
     if code in ("NoSuchBucket", "NoSuchKey") or status == 404:
         return NotThereError(f"There is no {where} ({code}).", "Check bucket, prefix and endpoint_url.")
     if status in (401, 403):
-        return AccessError(f"The credentials may not read {where} ({code}).", "Check the secret and the policy.")
+        return AccessError(
+            f"The credentials do not allow this for {where} ({code}).", "Check the secret and the policy."
+        )
     if status == 429 or status >= 500:
         return UnreachableError(
             f"The server of {where} answers {status} ({code}).", "Ask again later; what has arrived is kept."

@@ -34,6 +34,7 @@ PROGRAMS: dict[str, str] = {
     "runs.claim": "tasks.pod.runs:claim",
     "runs.delete": "tasks.pod.letting_go:delete",
     "runs.end": "tasks.pod.runs:end",
+    "runs.export": "tasks.pod.export:export",
     "runs.list": "tasks.pod.runs:list_runs",
     "runs.observe": "tasks.pod.observe:observe",
     "runs.prepare": "tasks.pod.prepare:prepare",
