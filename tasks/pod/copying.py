@@ -5,7 +5,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,13 +49,16 @@ class Pace:
 
     Args:
         latency: seconds of one small read; the median of a few.
-        workers: pieces at a time, each through a handle of its own.
+        workers: how many read at a time, each through handles of its own.
         read: bytes a call.
+        within: several read one file at a time. Local file systems let one writer at a time into a file: there it only
+            costs, and each file is left to one worker.
     """
 
     latency: float
     workers: int
     read: int
+    within: bool
 
 
 def measure(files: list[Wanted]) -> Pace:
@@ -76,8 +79,8 @@ def measure(files: list[Wanted]) -> Pace:
         took.append(time.perf_counter() - begun)
     latency = statistics.median(took)
     if latency >= _SLOW:
-        return Pace(latency, _FAR_WORKERS, _FAR_READ)
-    return Pace(latency, min(4, os.cpu_count() or 1), _NEAR_READ)
+        return Pace(latency, _FAR_WORKERS, _FAR_READ, within=True)
+    return Pace(latency, min(4, os.cpu_count() or 1), _NEAR_READ, within=False)
 
 
 def copy(files: list[Wanted], target: Path, *, sha256: bool = False, pace: Pace | None = None) -> Pace:
@@ -102,19 +105,20 @@ def copy(files: list[Wanted], target: Path, *, sha256: bool = False, pace: Pace 
         with path.open("xb") as out:
             out.truncate(file.size)
 
-    def one(piece: "_Piece") -> None:
-        if stop.is_set():
-            return
+    def bring(pieces: "Sequence[_Piece]") -> None:
         try:
-            piece.copy(target, pace.read)
-            if piece.file.finish(piece.number):
-                _prove(piece.file, target, sha256)
+            for piece in pieces:
+                if stop.is_set():
+                    return
+                piece.copy(target, pace.read)
+                if piece.file.finish(piece.number):
+                    _prove(piece.file, target, sha256)
         except BaseException:
             stop.set()
             raise
 
     with ThreadPoolExecutor(pace.workers) as pool:
-        for future in [pool.submit(one, piece) for piece in _pieces(files)]:
+        for future in [pool.submit(bring, pieces) for pieces in _shares(files, within=pace.within)]:
             future.result()
     return pace
 
@@ -190,12 +194,15 @@ def _write(descriptor: int, chunk: memoryview, offset: int) -> int:
     return written
 
 
-def _pieces(files: list[Wanted]) -> Iterator[_Piece]:
-    """Largest files first, so that no worker is left with one at the end."""
+def _shares(files: list[Wanted], *, within: bool) -> Iterator[list[_Piece]]:
+    """What one worker takes at a time; largest files first, so that none is left with one at the end."""
     for file in sorted(files, key=lambda wanted: -wanted.size):
         arriving = _Arriving(file)
-        for number in range(len(arriving.digests)):
-            yield _Piece(arriving, number)
+        pieces = [_Piece(arriving, number) for number in range(len(arriving.digests))]
+        if within:
+            yield from ([piece] for piece in pieces)
+        else:
+            yield pieces
 
 
 def _prove(file: _Arriving, target: Path, sha256: bool) -> None:

@@ -28,8 +28,8 @@ from tasks.pod.pieces import PieceHasher
 from tests.tasks.pod.staging.conftest import write_model
 
 COMMIT = "c" * 40
-FAR = Pace(1.0, 16, 4 << 20)
-NEAR = Pace(0.0, 2, 256 << 10)
+FAR = Pace(1.0, 16, 4 << 20, within=True)
+NEAR = Pace(0.0, 2, 256 << 10, within=False)
 
 
 @pytest.fixture(autouse=True)
