@@ -47,14 +47,7 @@ class Retention(Frozen):
 
 
 class WeightsRequest(Frozen):
-    """Where a run reads its weights.
-
-    Args:
-        placement: "volume": in place; "hydrate": copied into the attempt's scratch before the trainer starts; "node":
-            copied into a cache on the node that runs share.
-        fallback: read them in place where they can not be copied; else that stops the run.
-        sha256: prove copies by sha256 as well, not by the fast hash alone.
-    """
+    """Where a run reads its weights: in place on the volume, or from a copy on the node."""  # the Run form shows this
 
     model_config = ConfigDict(title="Weights")
 
