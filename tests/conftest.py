@@ -16,7 +16,6 @@ from blocks.clusters.local.cluster import LocalCluster
 from deployments import server
 from deployments.stack import DEMO, PROJECT, Stack, make_assets
 
-
 # Readline, which pytest imports, exports the size of a terminal that is not there to the processes that tests run in.
 for _size in ("COLUMNS", "LINES"):
     os.environ.pop(_size, None)
