@@ -44,9 +44,8 @@ lock: .venv/.installed-dev ## Resolve the dependencies anew.
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 		--group dev pyproject.toml -o requirements-dev.lock
 
-clean: ## Remove the demo's volumes, server and reports.
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -m deployments.stack down; fi
-	@if [ -d .slipway ]; then chmod -R u+w .slipway && rm -rf .slipway; fi
+clean: .venv/.installed ## Remove the local cluster's volumes and runs, the server, the reports.
+	@$(BIN)/python -m deployments.stack clean
 
 .venv/.installed: requirements.lock pyproject.toml deployments/install.py
 	@$(PYTHON) deployments/install.py

@@ -17,7 +17,7 @@ class HuggingFaceHub(Block):
     endpoint: str = Field(
         title="Endpoint",
         description="Address of the Hub: https://huggingface.co, or a mirror.",
-        pattern=r"^https?://[^\s/]+(/.*)?$",
+        pattern=r"^https?://[^\s/@]+(/[^@]*)?$",
         json_schema_extra={"position": 0},
     )
     token: SecretRef | None = Field(

@@ -15,7 +15,7 @@ class HubAccess(Frozen):
         token: where the token is kept; None for public repositories.
     """
 
-    endpoint: str = Field(default=PUBLIC_HUB, pattern=r"^https?://[^\s/]+(/.*)?$")
+    endpoint: str = Field(default=PUBLIC_HUB, pattern=r"^https?://[^\s/@]+(/[^@]*)?$")
     token: SecretRef | None = None
 
     def env(self) -> dict[str, str]:

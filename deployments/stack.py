@@ -1,6 +1,6 @@
 """Everything that the embedded default runs, started and stopped together: Prefect server, worker, the demo's Hub.
 
-`python -m deployments.stack up|down`.
+`python -m deployments.stack up|down|clean`.
 """
 
 import contextlib
@@ -9,11 +9,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from blocks.clusters.errors import SlipwayError
+from blocks.clusters.errors import InUseError, SlipwayError
 from blocks.hub_access import HubAccess
 from blocks.settings import Settings, load_settings
 from deployments import server
@@ -75,10 +75,14 @@ class Stack:
             say(f"the Prefect server is running: {running.ui}")
         else:
             say("starting a Prefect server (SQLite, loopback)")
-            running = server.start(self.home, port=None if self.usual_ports else server.free_port(0))
+            port = None if self.usual_ports else server.free_port(0)
+            running = server.start(self.home, port=port, waiting=_patience(say))
+            if self.usual_ports and str(server.USUAL_PORT) not in running.ui:
+                say(f"port {server.USUAL_PORT} is taken by something else: the server is at {running.ui}")
         os.environ.update(running.environment())  # before anything here imports prefect
         say("registering blocks")
-        _register(self.settings(), endpoint)
+        with _talking_to(running):
+            _register(self.settings(), endpoint)
         say("deploying prefect.yaml and starting a worker")
         self._worker(running)
         self._deploy(running)
@@ -90,6 +94,24 @@ class Stack:
         for folder, name, what in parts:
             if stop_noted(folder, name):
                 say(f"stopped the {what}")
+        for job in self.live_jobs():
+            say(f"job {job} goes on by itself: `slipway runs list` shows its run, `slipway runs stop` ends it")
+
+    def live_jobs(self) -> list[str]:
+        """Names of the jobs of the local cluster that are live."""
+        return [job.name for job in self.settings().cluster().jobs.find({}) if job.live]
+
+    def clean(self) -> None:
+        """Remove the state folder: volumes, runs, server, reports.
+
+        Raises:
+            InUseError: a job is live, and would go on in removed files.
+        """
+        if live := self.live_jobs():
+            raise InUseError(f"Jobs are live: {', '.join(live)}.", "End their runs first: `slipway runs stop RUN`.")
+        for folder, _, _ in os.walk(self.state):
+            Path(folder).chmod(0o755)  # published trees are read-only
+        shutil.rmtree(self.state)
 
     def _hub(self, say: Say) -> str:
         note = noted(self.state, "hub")
@@ -119,7 +141,8 @@ class Stack:
             raise SlipwayError("Deploying prefect.yaml failed.", f"Its log says why: {log}.")
         from deployments.register import select_blocks
 
-        select_blocks()
+        with _talking_to(running):
+            select_blocks()
 
 
 def write_profile(running: Server) -> None:
@@ -150,6 +173,27 @@ def make_assets() -> None:
             shutil.rmtree(private)
 
 
+@contextlib.contextmanager
+def _talking_to(running: Server) -> Iterator[None]:
+    """Let this process's Prefect talk to the server, also where it was imported with other settings before."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: running.url}):
+        yield
+
+
+def _patience(say: Say, every_seconds: float = 15) -> Callable[[float], None]:
+    """Say now and then that something is still waited for."""
+    said = [every_seconds]
+
+    def waiting(seconds: float) -> None:
+        if seconds > said[0]:
+            said[0] += every_seconds
+            say("still starting; a busy machine takes a minute")
+
+    return waiting
+
+
 def _register(settings: Settings, endpoint: str) -> None:
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
@@ -168,14 +212,21 @@ def main(verb: str) -> None:
     def say(text: str) -> None:
         print(f"[{time.monotonic() - begun:5.1f} s] {text}", flush=True)
 
-    if verb == "down":
+    if verb in ("down", "clean"):
         Stack().down(say)
         remove_profile()
+        if verb == "clean" and Stack().state.exists():
+            Stack().clean()
+            say("removed .slipway: the local cluster's volumes and runs, the server, the demo's reports")
         return
     running = Stack().up(say)
     write_profile(running)
     print(f"\nThe Prefect UI is at {running.ui}/v2/dashboard; in this folder `prefect deployment run 'finetune/local'`")
-    print(f"works as it is, elsewhere after  export PREFECT_API_URL={running.url}\n`make down` ends it all.")
+    print(f"works as it is, elsewhere after  export PREFECT_API_URL={running.url}")
+    print(
+        "The demo's Hub is the hub `demo` of slipway.toml: slipway stage model slipway/tiny-lm --hub demo --volume NAME"
+    )
+    print("`make down` ends all of this; training jobs go on.")
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def _show(summary: dict[str, Any], seconds: float, was_up: bool) -> None:
         _CONSOLE.print("The stack of `make up` is still running; `make down` ends it.")
     else:
         _CONSOLE.print("Everything that was started is stopped. See it in the Prefect UI: `make up`,")
-        _CONSOLE.print("then http://127.0.0.1:4200/v2/dashboard; `make clean` starts over.")
+        _CONSOLE.print("then the address that it prints (usually http://127.0.0.1:4200). `make clean` starts over.")
 
 
 def _near(path: Path) -> str:

@@ -18,7 +18,7 @@ from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 
 _OURS = ("prefect.flow_runs", "prefect.task_runs")
-_ENGINE = re.compile(r"Finished in state|Beginning flow run|View at|^plan: ready")
+_ENGINE = re.compile(r"[Dd]eployment (pull )?step|Finished in state|Beginning flow run|View at|^plan: ready")
 _PAGE = 200
 _TICK_SECONDS = 0.5
 

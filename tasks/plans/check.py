@@ -105,8 +105,8 @@ def _volume(cluster: Cluster, request: RunRequest, checks: Checks) -> Volume | N
         return None
     if volume.status in (VolumeStatus.DELETING, VolumeStatus.FAILED):
         checks.add(Mark.BLOCKED, subject, f"is {volume.status}: {volume.reason}.", "Name another volume.")
-    elif request.volume_size not in (None, volume.size):
-        detail = f"has {format_size(volume.size)}; the size asked for is not applied to a volume that exists."
+    elif request.volume_size is not None and request.volume_size > volume.size:
+        detail = f"has {format_size(volume.size)}; {format_size(request.volume_size)} are not given to one that exists."
         checks.add(Mark.WARNING, subject, detail, f"Use `slipway volumes grow {volume.name}`.")
     else:
         checks.add(Mark.READY, subject, f"{format_size(volume.size)}, {volume.status}")

@@ -56,6 +56,17 @@ class Layout:
         """The only directory that a run's trainer can write."""
         return self.runs / part("run", run)
 
+    def real_run(self, run: str) -> Path:
+        """The same, for what moves or removes things in it.
+
+        Raises:
+            BadInputError: it, or a directory on the way, is a link: what is in there belongs to somebody else.
+        """
+        home = self.run(run)
+        if home.resolve() != self.root.resolve() / "runs" / run:
+            raise BadInputError(f"runs/{run} is a link.", "Remove the link: a run keeps its files itself.")
+        return home
+
     @property
     def holds(self) -> Path:
         return self.root / "holds"

@@ -45,7 +45,7 @@ def _prepare(layout: Layout, plan: dict[str, Any], number: int, job: str, trust:
         raise ChangedError(f"Run {run!r} was deleted.", "Choose another name.")
     _check_order(layout, run, number)
     _check_inputs(layout, plan)
-    home = layout.run(run)
+    home = layout.real_run(run)
     home.mkdir(parents=True, exist_ok=True)
     own = find(home, format=plan["trainer"]["checkpoint_format"])
     resume = _choose(layout, run, plan, own, trust)

@@ -32,6 +32,8 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     if is_deleted(layout, run):
         raise ChangedError(f"Run {run!r} was deleted while its job waited.", "Choose another name.")
     resume = records.read_record(attempts_of(layout, run) / f"{number}.json")["resume"]
+    if (attempts_of(layout, run) / f"{number}.end.json").exists():
+        raise ChangedError(f"Attempt {number} of run {run!r} was stopped before it started.", "Ask for the run again.")
     _, first = records.write_once(attempts_of(layout, run) / f"{number}.started.json", {"started_at": now()})
     if not first:
         raise ChangedError(

@@ -12,7 +12,7 @@ from tasks.pod.checkpoints import fingerprint
 from tasks.pod.checkpoints.evidence import UnclearError
 from tasks.pod.checkpoints.look import look
 from tasks.pod.checkpoints.tree import scan
-from tasks.pod.errors import PodError
+from tasks.pod.errors import BadInputError, PodError
 from tasks.pod.layout import Layout
 from tasks.pod.letting_go import finish_deleting
 from tasks.pod.runs import read_attempts, read_plan
@@ -162,6 +162,11 @@ def _of_run(
     layout: Layout, plan: dict[str, Any], said: Policy, named: bool, grace: float, links: trash.Links, *, really: bool
 ) -> dict[str, Any]:
     run, trainer = plan["run"], plan["trainer"]
+    home = layout.real_run(run)
+    if (home / trainer["checkpoints"]).resolve() != home.resolve() / trainer["checkpoints"]:
+        raise BadInputError(
+            f"runs/{run}/{trainer['checkpoints']} is a link.", "Remove it, or prune the run it leads to."
+        )
     wanted = plan.get("request", {}).get("retention") or {}
     own = Policy(wanted.get("keep_last"), wanted.get("keep_every"))
     policy = said if said.says_something and (named or not own.says_something) else own

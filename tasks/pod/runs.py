@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tasks.pod import records
+from tasks.pod import holds, records
 from tasks.pod.errors import NotThereError
 from tasks.pod.layout import Layout
 from tasks.pod.metrics import last_metrics
@@ -17,7 +17,9 @@ _ATTEMPT = re.compile(r"([1-9][0-9]*)\.json")
 
 
 def claim(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Write down the plan of a run, unless it has one.
+    """Write down the plan of a run, unless it has one; the source of a fork is held first.
+
+    So no plan is on record whose source is gone before it could be held.
 
     Args:
         arguments: {"run": id, "plan": the plan}.
@@ -25,8 +27,25 @@ def claim(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     Returns:
         {"plan": the plan on record, "created": whether this call wrote it}.
     """
-    plan, created = records.write_once(layout.records(arguments["run"]) / "plan.json", arguments["plan"])
+    run, path = arguments["run"], layout.records(arguments["run"]) / "plan.json"
+    if there := records.read_if_there(path):
+        return {"plan": there, "created": False}
+    _hold(layout, run, arguments["plan"])
+    plan, created = records.write_once(path, arguments["plan"])
+    if not created and plan["resolved"]["source"] != arguments["plan"]["resolved"]["source"]:
+        _hold(layout, run, plan)
     return {"plan": plan, "created": created}
+
+
+def _hold(layout: Layout, run: str, plan: dict[str, Any]) -> None:
+    """Hold the source of a plan; one that is held under this name for a plan that never came is let go."""
+    source = plan["resolved"]["source"]
+    held = records.read_if_there(layout.records(run) / holds.RECORD)
+    if held is not None and (source is None or held["source"] != source["path"]):
+        holds.release(layout, {"fork": run})
+    if source is not None:
+        ask = {"fork": run, "source": source["path"], "fingerprint": source["fingerprint"], "mode": source["mode"]}
+        holds.make(layout, ask)
 
 
 def end(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:

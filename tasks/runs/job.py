@@ -31,8 +31,11 @@ CACHES = {
 """Caches that libraries like to write; the volume is read-only to a trainer."""
 
 
-def job_name(volume: str, run: str, attempt: int) -> str:
-    return fit_name(volume, run, f"a{attempt}", longest=_LONGEST)
+def job_name(plan: PlanRecord, attempt: int) -> str:
+    """A name that no other run's job has: not one whose volume and run read alike once they are joined, and not one of
+    that name on a volume that was deleted and made again."""
+    mark = hash_request({"volume": plan.volume, "run": plan.run, "planned": plan.created_at.isoformat()})[:8]
+    return fit_name(fit_name(plan.volume, plan.run, longest=_LONGEST - 16), mark, f"a{attempt}")
 
 
 def job_of(plan: PlanRecord, attempt: int) -> Job:
@@ -40,7 +43,7 @@ def job_of(plan: PlanRecord, attempt: int) -> Job:
     trainer, settings = adapter(plan.trainer.kind), plan.request.trainer
     own = f"runs/{plan.run}"
     return Job(
-        name=job_name(plan.volume, plan.run, attempt),
+        name=job_name(plan, attempt),
         request_hash=hash_request(
             {"volume": plan.volume, "run": plan.run, "attempt": attempt, "asked": plan.request_hash}
         ),

@@ -8,7 +8,7 @@ from blocks.clusters.errors import NotFoundError
 from blocks.clusters.job import JobStatus
 from blocks.clusters.port import Cluster
 from tasks.pod.checkpoints.verdict import Verdict
-from tasks.runs.decision import Decision, decide
+from tasks.runs.decision import Decision, decide, gone
 from tasks.runs.job import job_name, job_of
 from tasks.runs.records import Attempt, End, PlanRecord, RunRecord
 
@@ -27,7 +27,7 @@ class Launch:
 
     @property
     def job(self) -> str:
-        return job_name(self.plan.volume, self.plan.run, self.attempt.attempt)
+        return self.attempt.job or job_name(self.plan, self.attempt.attempt)
 
 
 def launch(cluster: Cluster, plan: PlanRecord, *, automatic: bool = False, trust: Sequence[str] = ()) -> Launch:
@@ -86,8 +86,15 @@ def stop(cluster: Cluster, volume: str, run: str, *, reason: str) -> End | None:
     """
     record = read_run(cluster, volume, run)
     last, job = record.last, job_of_last(cluster, record)
-    if last is None or last.end is not None or job is None:
+    if last is None or last.end is not None:
         return None
+    if job is None:  # not submitted yet: whoever is about to finds the end on record, and its job refuses to start
+        end = (
+            gone(complete_at_end(cluster, record))
+            if last.started
+            else End(state="stopped", cause="stopped", reason=reason)
+        )
+        return write_end(cluster, record.plan, last.attempt, end)
     if not job.live:
         return write_end(cluster, record.plan, last.attempt, End.of(job))
     end = End.of(cluster.jobs.stop(job.name))
@@ -100,7 +107,7 @@ def prepare(cluster: Cluster, plan: PlanRecord, attempt: int, trust: Sequence[st
     arguments = {
         "run": plan.run,
         "attempt": attempt,
-        "job": job_name(plan.volume, plan.run, attempt),
+        "job": job_name(plan, attempt),
         "trust": list(trust),
     }
     cluster.call(plan.volume, "runs.prepare", arguments, writable=True)

@@ -9,6 +9,7 @@ from blocks.clusters.errors import SlipwayError
 from blocks.clusters.job import Job, JobState, JobStatus, Mount, SecretRef
 from blocks.clusters.names import fit_name
 from blocks.clusters.port import Cluster
+from tasks.runs.job import ATTEMPT_LABEL
 from tasks.runs.request import hash_request
 
 STAGE_LABEL = "slipway.dev/stage"
@@ -93,8 +94,11 @@ def _submit(cluster: Cluster, job: Job) -> JobStatus:
     earlier = cluster.jobs.find({STAGE_LABEL: job.labels[STAGE_LABEL]})
     if earlier and earlier[-1].live:
         return earlier[-1]
-    name = fit_name(job.labels[STAGE_LABEL], f"a{len(earlier) + 1}", longest=_LONGEST)
-    return cluster.jobs.submit(job.model_copy(update={"name": name}))
+    last = max((int(known.labels.get(ATTEMPT_LABEL, 0)) for known in earlier), default=0)
+    name = fit_name(job.labels[STAGE_LABEL], f"a{last + 1}", longest=_LONGEST)
+    return cluster.jobs.submit(
+        job.model_copy(update={"name": name, "labels": {**job.labels, ATTEMPT_LABEL: str(last + 1)}})
+    )
 
 
 def _failure(job: JobStatus) -> StagingError:

@@ -8,7 +8,9 @@ from tasks.pod.staging import dataset_identity, snapshot_identity
 from tasks.runs.records import Dataset, Download, Weights
 from tasks.stages.resolve import SnapshotToStage, resolve
 from tasks.stages.source import DatasetRequest, folder_source, hub_dataset, s3_source
-from tasks.stages.stage import Access, Notice, stage
+from tasks.stages.stage import Access, Notice, StagingError, stage
+
+_MOST_JOBS = 4
 
 
 def stage_snapshot(cluster: Cluster, hub: HubAccess, volume: str, snapshot: SnapshotToStage, notice: Notice) -> Weights:
@@ -19,7 +21,9 @@ def stage_snapshot(cluster: Cluster, hub: HubAccess, volume: str, snapshot: Snap
     """
     download: Download | None = None
     staged, ref = snapshot.staged, snapshot.ref
-    while not staged:
+    for _ in range(_MOST_JOBS):
+        if staged:
+            break
         arguments = {**_what(snapshot), "revision": None if ref.pinned else ref.revision}
         if ref.allow or ref.ignore:
             arguments |= {"allow": ref.allow, "ignore": ref.ignore}
@@ -27,6 +31,8 @@ def stage_snapshot(cluster: Cluster, hub: HubAccess, volume: str, snapshot: Snap
         download = Download(bytes=answer["fetched_bytes"], seconds=answer["seconds"])
         # the job that was adopted may have been asked for less of the repository
         staged = cluster.call(volume, "snapshots.state", arguments)["staged"]
+    if not staged:
+        raise StagingError(f"{ref.repo} is not staged after {_MOST_JOBS} jobs.", "Look at their logs, then ask again.")
     return Weights(path=snapshot.path, repo=ref.repo, commit=snapshot.commit, bytes=snapshot.bytes, download=download)
 
 

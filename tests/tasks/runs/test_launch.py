@@ -1,0 +1,106 @@
+"""Whoever asks, however often: a run's job is its own, and what was stopped or lost stays so."""
+
+import shutil
+from pathlib import Path
+
+from blocks.clusters.errors import ProgramError
+from blocks.clusters.job import JobState
+from blocks.clusters.local.cluster import LocalCluster
+from blocks.hub_access import HubAccess
+from tasks.runs.claim import claim
+from tasks.runs.job import RUN_LABEL, job_name
+from tasks.runs.launch import launch, prepare, read_run, stop
+from tasks.stages.stage import STAGE_LABEL
+from tests.tasks.conftest import Desk
+
+
+def test_runs_whose_volume_and_name_read_alike_together_have_jobs_of_their_own(
+    cluster: LocalCluster, hub_url: str, demo_assets: Path
+) -> None:
+    first = Desk(cluster, HubAccess(endpoint=hub_url), demo_assets, "x")
+    second = Desk(cluster, HubAccess(endpoint=hub_url), demo_assets, "x-y")
+
+    done = [first.train(first.request("y-z")), second.train(second.request("z"))]
+
+    assert done[0].launch.job != done[1].launch.job
+    assert [max(p.curve) for p in done] == [12, 12]
+
+
+def test_a_run_on_a_volume_that_was_made_again_is_another_run(desk: Desk, cluster: LocalCluster) -> None:
+    desk.train(desk.request("r"))
+    cluster.volumes.delete("v")
+
+    again = desk.train(desk.request("r"))
+
+    assert again.launch.attempt.started or again.end is not None
+    assert [c["step"] for c in again.checkpoints if c["verdict"] == "complete"] == [4, 8, 12]
+    assert len(cluster.jobs.find({RUN_LABEL: "r"})) == 2
+
+
+def test_a_run_stopped_between_prepare_and_submit_never_starts(desk: Desk, cluster: LocalCluster) -> None:
+    record = desk.record(desk.request("r"))
+    prepare(cluster, record, 1)
+
+    end = stop(cluster, "v", "r", reason="changed my mind")
+
+    assert end is not None and end.state == "stopped"
+    assert cluster.jobs.status([job_name(record, 1)]) == {}
+    assert launch(cluster, record, automatic=True).attempt.end == end
+
+
+def test_staging_goes_on_though_an_earlier_jobs_directory_is_gone(
+    desk: Desk, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    volume = tmp_path / "cluster/volumes/me/v"
+    for _ in range(3):
+        desk.record(desk.request("r"))
+        for folder in (volume / "hub", volume / ".slipway/snapshots"):
+            for path in sorted(folder.rglob("*")):
+                path.chmod(0o755)
+            shutil.rmtree(folder)
+        jobs = [j for j in cluster.jobs.find({}) if "model" in j.labels.get(STAGE_LABEL, "")]
+        cluster.jobs.delete(jobs[0].name)
+
+    desk.record(desk.request("r"))
+    assert (volume / "hub").is_dir()
+
+
+def test_a_fork_whose_source_went_before_it_was_written_down_leaves_its_name_free(
+    desk: Desk, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    desk.train(desk.request("parent"))
+    plan = desk.plan(desk.fork("parent", "child", step=4, max_steps=16))
+    assert plan.resolved is not None
+    shutil.rmtree(tmp_path / "cluster/volumes/me/v/runs/parent/checkpoints/step_4")
+
+    try:
+        claim(cluster, plan, plan.resolved.weights, plan.resolved.dataset)
+        raise AssertionError("claimed")
+    except ProgramError as error:
+        assert "step_4" in str(error)
+
+    child = desk.train(desk.fork("parent", "child", step=8, max_steps=16))
+    assert child.end is not None and child.end.state == "completed"
+    assert read_run(cluster, "v", "child").plan.resolved.source is not None
+    assert [j.state for j in cluster.jobs.find({RUN_LABEL: "child"})] == [JobState.COMPLETED]
+
+
+def test_nothing_is_moved_out_of_what_a_linked_run_directory_leads_to(
+    desk: Desk, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("mine")
+    record = desk.record(desk.request("r"))
+    runs = tmp_path / "cluster/volumes/me/v/runs"
+    runs.mkdir(exist_ok=True)
+    (runs / "r").symlink_to(victim)
+
+    try:
+        launch(cluster, record)
+        raise AssertionError("launched")
+    except ProgramError as error:
+        assert "link" in str(error)
+
+    assert (victim / "file").read_text() == "mine"
+    assert cluster.jobs.find({RUN_LABEL: "r"}) == []
