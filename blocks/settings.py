@@ -7,7 +7,7 @@ import difflib
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -39,10 +39,10 @@ class LocalSettings(Section):
     """
 
     kind: Literal["local"] = "local"
-    root: str
+    root: str = Field(min_length=1, pattern=r"^[^\x00]*$")
     owner: str = "me"
     cpus: int | None = Field(default=None, gt=0)
-    gpus: dict[str, int] = Field(default_factory=dict)
+    gpus: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     node_cache: str | None = None
     node_cache_size: str = Field(default="100Gi", pattern=r"^[1-9][0-9]*(Mi|Gi|Ti)$")
     poll_seconds: float = Field(default=1, gt=0)
@@ -77,8 +77,12 @@ class Settings(Section):
         """
         name = name or self.default_cluster
         found = pick("cluster", name, self.clusters)
+        try:
+            root = self.folder / Path(found.root).expanduser()
+        except RuntimeError as error:  # ~somebody who is not there
+            raise UsageError(f"clusters.{name}.root: {error}", "Name a directory.") from None
         return LocalCluster(
-            self.folder / Path(found.root).expanduser(),
+            root,
             name=name,
             owner=owner or found.owner,
             cpus=found.cpus,
@@ -137,7 +141,11 @@ def load_settings(path: Path) -> Settings:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"There are no settings at {path}.", "Name a slipway.toml that is there.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UsageError(f"{path} can not be read: {error.strerror}.", "Name a slipway.toml that can.") from None
+    except RecursionError:
+        raise UsageError(f"{path} is nested too deeply.", "Mend that place.") from None
+    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
         raise UsageError(f"{path} is no TOML: {error}.", "Mend that place.") from None
     return _settings(content, path.resolve().parent, str(path))
 
@@ -146,8 +154,12 @@ def _settings(content: dict[str, Any], folder: Path, source: str) -> Settings:
     content.setdefault("clusters", {"local": {"root": ".slipway/local"}})
     content.setdefault("hubs", {"public": {}})
     content.setdefault("trainers", {"tiny": {"kind": "tiny"}})
-    for name, bucket in content.get("buckets", {}).items():
-        bucket.setdefault("bucket", name)
+    buckets = content.get("buckets")
+    for name, bucket in buckets.items() if isinstance(buckets, dict) else ():
+        if isinstance(bucket, dict):
+            bucket.setdefault("bucket", name)
+    if "folder" in content:
+        raise UsageError(f"{source}: the key folder is unknown.", "Remove that key.")
     try:
         return Settings(folder=folder, **content)
     except ValidationError as error:

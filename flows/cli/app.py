@@ -64,6 +64,10 @@ def main(arguments: list[str] | None = None) -> None:
         between = "\n" if "\n" in error.what else " "  # a remedy behind the last lines of a log would be overlooked
         print(f"error: {error.what}{between}{error.remedy}".rstrip(), file=sys.stderr, flush=True)
         sys.exit(exit_code(error))
+    except OSError as error:  # a name that is too long, a directory that may not be read
+        where = f": {error.filename}" if error.filename else ""
+        print(f"error: {error.strerror or error}{where}.", file=sys.stderr, flush=True)
+        sys.exit(1)
 
 
 def exit_code(error: Exception) -> int:

@@ -89,7 +89,7 @@ class Slipway:
 
     def start(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
         """Run it in a process of its own, as people do."""
-        plain = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
+        plain = {key: value for key, value in os.environ.items() if not key.startswith(("PREFECT_", "COLUMNS"))}
         return subprocess.Popen(
             [sys.executable, "-m", "flows.cli.app", *map(str, arguments)],
             cwd=self.folder,

@@ -1,0 +1,66 @@
+"""slipway.toml: what it says is used, what it can not say is one clear line."""
+
+from pathlib import Path
+
+import pytest
+
+from blocks.clusters.errors import UsageError
+from blocks.settings import load_settings, read_settings
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "slipway.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_nearest_file_upwards_is_read_and_its_paths_are_its_folders(tmp_path: Path) -> None:
+    write(tmp_path, '[clusters.local]\nroot = "here"\ngpus = { h100 = 2 }\n')
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+
+    settings = read_settings(below)
+
+    assert settings.folder == tmp_path
+    assert settings.cluster().capacity().gpus == {"h100": 2}
+    assert settings.hub().endpoint == "https://huggingface.co"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", None),
+        ("x = [", ["no TOML"]),
+        ("x = " + "[" * 5000, ["nested too deeply"]),
+        ("x = " + "9" * 5000, ["no TOML"]),
+        ('default_clutser = "x"', ["default_clutser", "default_cluster"]),
+        ('folder = "x"', ["folder", "unknown"]),
+        ("buckets = 3", ["buckets"]),
+        ('[clusters.local]\nroot = ""', ["clusters.local.root"]),
+        ('[clusters.local]\nroot = "a\\u0000b"', ["clusters.local.root"]),
+        ('[clusters.local]\nroot = "x"\ngpus = { h100 = -1 }', ["h100"]),
+        ('[hubs.private]\nendpoint = "http://me:secret@hub"', ["hubs.private.endpoint"]),
+        ('[trainers.tiny]\nkind = "tiny"\nimge = "x"', ["imge", "image"]),
+    ],
+)
+def test_what_can_not_be_is_one_line_that_names_it(tmp_path: Path, text: str, words: list[str] | None) -> None:
+    path = write(tmp_path, text)
+    if words is None:
+        assert load_settings(path).clusters
+        return
+    with pytest.raises(UsageError) as refused:
+        load_settings(path)
+    assert all(word in str(refused.value) for word in words), refused.value
+    assert "secret" not in str(refused.value)
+
+
+def test_a_home_of_nobody_is_refused(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, '[clusters.local]\nroot = "~nobody-here/x"\n'))
+    with pytest.raises(UsageError, match=r"clusters\.local\.root"):
+        settings.cluster()
+
+
+def test_an_unknown_cluster_names_the_nearest(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, '[clusters.local]\nroot = "x"\n'))
+    with pytest.raises(UsageError, match="local"):
+        settings.cluster("locla")
