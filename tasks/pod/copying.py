@@ -3,6 +3,7 @@ piece is hashed on its way. How many at once is decided by what the source turns
 
 import os
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -175,7 +176,7 @@ class _Piece:
 
 def _read_ahead(descriptor: int, offset: int, length: int) -> None:
     """A far source sends more at a time: 1.5 times as fast (measured: 5 ms a call, 100 MB/s a handle)."""
-    if hasattr(os, "posix_fadvise"):  # not on macOS
+    if sys.platform == "linux":
         os.posix_fadvise(descriptor, offset, length, os.POSIX_FADV_SEQUENTIAL)
 
 
