@@ -44,7 +44,7 @@ def _hold(layout: Layout, run: str, plan: dict[str, Any]) -> None:
     if held is not None and (source is None or held["source"] != source["path"]):
         holds.release(layout, {"fork": run})
     if source is not None:
-        ask = {"fork": run, "source": source["path"], "fingerprint": source["fingerprint"], "mode": source["mode"]}
+        ask = {"fork": run, "source": source["path"], "fingerprint": source["fingerprint"], "mode": source.get("mode", "link")}
         holds.make(layout, ask)
 
 

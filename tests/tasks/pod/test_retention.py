@@ -118,11 +118,13 @@ def test_what_is_held_stays_and_links_are_not_counted_as_freed(layout: Layout) -
     assert (layout.root / "elsewhere").is_file()
 
 
-def test_the_source_of_a_fork_that_is_planned_and_not_held_yet_stays(layout: Layout) -> None:
+def test_the_source_of_a_fork_stays_from_its_plan_on_until_it_is_let_go(layout: Layout) -> None:
     claim(layout, "r", 10, 20)
     claim(layout, "f", source=source(layout, "r", 10))
     assert deleted(retention.prune(layout, LAST)) == []
     attempt(layout, "f", 1, None, ended=True)
+    assert deleted(retention.prune(layout, LAST)) == []
+    holds.release(layout, {"fork": "f"})
     assert deleted(retention.prune(layout, LAST)) == [10]
 
 
