@@ -44,8 +44,8 @@ def _hold(layout: Layout, run: str, plan: dict[str, Any]) -> None:
     if held is not None and (source is None or held["source"] != source["path"]):
         holds.release(layout, {"fork": run})
     if source is not None:
-        ask = {"fork": run, "source": source["path"], "fingerprint": source["fingerprint"], "mode": source.get("mode", "link")}
-        holds.make(layout, ask)
+        asked = {key: source[key] for key in ("fingerprint", "mode") if key in source}
+        holds.make(layout, {"fork": run, "source": source["path"], **asked})
 
 
 def end(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
