@@ -127,6 +127,7 @@ def prefect_server(running: Running) -> dict[str, str]:
     return running.env
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep what shares the one Prefect server in one process of `pytest -n`."""
     for item in items:
