@@ -32,14 +32,19 @@ def claim(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"plan": there, "created": False}
     _hold(layout, run, arguments["plan"])
     plan, created = records.write_once(path, arguments["plan"])
-    if not created and plan["resolved"]["source"] != arguments["plan"]["resolved"]["source"]:
+    if not created and _source(plan) != _source(arguments["plan"]):
         _hold(layout, run, plan)
     return {"plan": plan, "created": created}
 
 
+def _source(plan: dict[str, Any]) -> dict[str, Any] | None:
+    source: dict[str, Any] | None = plan.get("resolved", {}).get("source")
+    return source
+
+
 def _hold(layout: Layout, run: str, plan: dict[str, Any]) -> None:
     """Hold the source of a plan; one that is held under this name for a plan that never came is let go."""
-    source = plan["resolved"]["source"]
+    source = _source(plan)
     held = records.read_if_there(layout.records(run) / holds.RECORD)
     if held is not None and (source is None or held["source"] != source["path"]):
         holds.release(layout, {"fork": run})

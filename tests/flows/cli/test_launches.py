@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from blocks.clusters.local.cluster import LocalCluster
 from blocks.clusters.local.place import Place
+from tasks.runs.job import RUN_LABEL
 from tests.flows.cli.conftest import Slipway, furnish
 
 SLOW = ("train", "finetune.toml", "--set", "pace.step_seconds=0.3", "--set", "max_steps=200")
@@ -62,7 +64,8 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_stop_it(yard: Slipway, pref
 def test_a_killed_trainer_is_one_message_with_its_last_lines(yard: Slipway, prefect_server: dict[str, str]) -> None:
     process = yard.start(*SLOW, "--name", "doomed", env=prefect_server)
     _wait(lambda: _steps(yard, "doomed") > 2)
-    program = Place(yard.folder / "state", "me", "bench-doomed-a1").program()
+    (job,) = LocalCluster(yard.folder / "state").jobs.find({RUN_LABEL: "doomed"})
+    program = Place(yard.folder / "state", "me", job.name).program()
     assert program
     os.kill(program.pid, signal.SIGKILL)
     out, err = process.communicate(timeout=60)
