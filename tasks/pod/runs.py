@@ -49,7 +49,7 @@ def _hold(layout: Layout, run: str, plan: dict[str, Any]) -> None:
     if held is not None and (source is None or held["source"] != source["path"]):
         holds.release(layout, {"fork": run})
     if source is not None:
-        asked = {key: source[key] for key in ("fingerprint", "mode") if key in source}
+        asked: dict[str, Any] = {key: source[key] for key in ("fingerprint", "mode") if key in source}
         holds.make(layout, {"fork": run, "source": source["path"], **asked})
 
 
