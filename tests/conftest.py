@@ -125,11 +125,3 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def prefect_server(running: Running) -> dict[str, str]:
     """The environment of processes that talk to a real Prefect server."""
     return running.env
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what shares the one Prefect server in one process of `pytest -n`."""
-    for item in items:
-        if {"running", "prefect_server"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("prefect"))
