@@ -37,7 +37,7 @@ class KubernetesCluster:
         self.api = Api(name, settings.kubeconfig, settings.context)
         self._nodes = Nodes(self.api, settings)
         self.volumes = KubernetesVolumes(
-            self.api, self._place, settings, name, used_by=self._used_by, close=self._close
+            self.api, self._place, settings, name, used_by=self._used_by, let_go=self._let_go
         )
         self.sessions = KubernetesSessions(self.api, self._place, settings, claim=self.volumes.claim)
         self.jobs = KubernetesJobs(
@@ -90,6 +90,10 @@ class KubernetesCluster:
     def _used_by(self) -> Mapping[str, list[str]]:
         jobs = self.api.items(self._place.jobs(), {"labelSelector": selector({**marks.OURS, marks.KIND: "job"})})
         return users(self.api.items(self._place.pods()), jobs)
+
+    def _let_go(self, volume: str) -> None:
+        self.sessions.close([volume])
+        self.jobs.forget_pods(volume)
 
     def _close(self, volumes: Iterable[str]) -> None:
         self.sessions.close(volumes)

@@ -108,7 +108,8 @@ def diagnose(
 
 def _decided(text: str) -> Diagnosis:
     end = json.loads(text)
-    return Diagnosis(JobState(end["state"]), end["reason"], Cause(end["cause"]))
+    lines = tuple(end.get("last_lines") or ())
+    return Diagnosis(JobState(end["state"]), end["reason"], Cause(end["cause"]), end.get("exit_code"), lines)
 
 
 def _ended(ended: Ended) -> Diagnosis:

@@ -13,7 +13,7 @@ from blocks.clusters.kubernetes import manifests
 from blocks.clusters.kubernetes.api import Api, ApiError
 from blocks.clusters.kubernetes.check import check_claims, check_job, check_room, check_secrets
 from blocks.clusters.kubernetes.exec import execute
-from blocks.clusters.kubernetes.labels import selector
+from blocks.clusters.kubernetes.labels import claim_label, selector
 from blocks.clusters.kubernetes.observe import Observer, has_labels, names_selector
 from blocks.clusters.kubernetes.place import Place
 from blocks.clusters.kubernetes.pods import STOP_GRACE_SECONDS
@@ -24,6 +24,8 @@ from blocks.clusters.port import Capacity
 Json = dict[str, Any]
 
 _LOOK_SECONDS = 0.25
+_TOLD_SECONDS = 2
+"""What a kubelet needs to hear of it."""
 
 
 class KubernetesJobs:
@@ -61,8 +63,9 @@ class KubernetesJobs:
             single = check_claims({mount.volume for mount in job.mounts}, self._claim)
             check_secrets(job.secrets, self._api, self._place)
             self._make_way(single)
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
             try:
-                made = self._api.post(self._place.jobs(), manifests.job(job, self._settings, single))
+                made = self._api.post(self._place.jobs(), manifests.job(job, self._settings, single, now))
             except ApiError as error:
                 if error.status != 409:
                     raise
@@ -120,7 +123,7 @@ class KubernetesJobs:
         if not _is_placed(pod):
             stop["spec"] = {"suspend": True}
         self._patch(self._place.job(name), stop)
-        kill_at = time.monotonic() + grace_seconds
+        kill_at = time.monotonic() + grace_seconds + (_TOLD_SECONDS if grace_seconds else 0)
         delete_at = kill_at + 15
         told = False
         while True:
@@ -148,6 +151,10 @@ class KubernetesJobs:
         if status.live:
             raise InUseError(f"The job {name!r} is {status.state}.", "Stop it first.")
         self._api.delete(self._place.job(name), uid=status.uid)
+
+    def forget_pods(self, volume: str) -> None:
+        """Delete the pods of ended jobs that name a volume."""
+        self._observer.forget_pods(f"{marks.KIND},{claim_label(volume)}=mounted")
 
     def _settled(self, name: str) -> JobStatus | None:
         """The job of that name; one that is being deleted is waited for."""

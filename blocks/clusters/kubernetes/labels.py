@@ -15,6 +15,7 @@ REQUEST_HASH = "slipway.dev/request-hash"
 LABELS = "slipway.dev/labels"  # JSON: the port's labels as they were given
 MOUNTS = "slipway.dev/mounts"  # JSON
 DEADLINE = "slipway.dev/deadline-seconds"
+SUBMITTED = "slipway.dev/submitted-at"  # to the microsecond: Kubernetes' own times are whole seconds
 STOP = "slipway.dev/stop"  # when it was asked to stop
 END = "slipway.dev/end"  # JSON: how it ended where Kubernetes itself would go on waiting
 

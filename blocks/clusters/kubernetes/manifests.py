@@ -42,10 +42,11 @@ def claim(name: str, size: int, settings: KubernetesSettings) -> Json:
     }
 
 
-def job(asked: Job, settings: KubernetesSettings, single_node: Sequence[str] = ()) -> Json:
+def job(asked: Job, settings: KubernetesSettings, single_node: Sequence[str] = (), submitted_at: str = "") -> Json:
     """A batch/v1 Job for one launch: one pod, started once.
 
     Args:
+        submitted_at: now, for the order of jobs of one second.
         single_node: those of its volumes that only one node can mount at a time.
     """
     queue = asked.queue or settings.queue
@@ -69,6 +70,7 @@ def job(asked: Job, settings: KubernetesSettings, single_node: Sequence[str] = (
                 marks.REQUEST_HASH: asked.request_hash,
                 marks.LABELS: json.dumps(asked.labels),
                 marks.MOUNTS: json.dumps([mount.model_dump() for mount in asked.mounts]),
+                marks.SUBMITTED: submitted_at,
                 marks.DEADLINE: str(asked.deadline_seconds or ""),
             },
         },

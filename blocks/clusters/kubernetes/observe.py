@@ -36,8 +36,7 @@ class Observer:
         """
         jobs = self._api.items(self._place.jobs(), {"labelSelector": wanted})
         pods = self._pods(wanted) if jobs else {}
-        found = [self.status(job, pods.get(job["metadata"]["uid"])) for job in jobs]
-        return sorted(found, key=lambda status: (status.submitted_at, status.name))
+        return [self.status(job, pods.get(job["metadata"]["uid"])) for job in sorted(jobs, key=_age)]
 
     def look_at(self, name: str) -> tuple[Json, Json | None] | None:
         """A Job of ours and its pod."""
@@ -53,7 +52,7 @@ class Observer:
         if found.unexplained:
             found = diagnose(job, pod, self._settings, datetime.now(UTC), self._events(pod or job))
         if found.give_up:
-            self._give_up(job, pod, found)
+            self._write_end(job, found, {"spec": {"suspend": True}})
         return job_status(job, pod, found)
 
     def _pods(self, wanted: str) -> dict[str, Json]:
@@ -70,13 +69,34 @@ class Observer:
             return []
         return sorted(events, key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
 
-    def _give_up(self, job: Json, pod: Json | None, found: Diagnosis) -> None:
-        """Write down how it ended, then let go of what it holds. Doing it twice is harmless."""
+    def forget_pods(self, wanted: str) -> None:
+        """Delete the pods of ended jobs, which keep a claim alive; how they ended stays on record on their Jobs.
+
+        Args:
+            wanted: a label selector of pods.
+        """
+        for pod in self._api.items(self._place.pods(), {"labelSelector": wanted}):
+            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+                continue
+            name = (pod["metadata"].get("labels") or {}).get("batch.kubernetes.io/job-name")
+            job = self._api.find(self._place.job(name)) if name else None
+            if job is not None:
+                self._write_end(job, diagnose(job, pod, self._settings, datetime.now(UTC)), {})
+            self._api.delete(self._place.pod(pod["metadata"]["name"]), grace_seconds=0)
+
+    def _write_end(self, job: Json, found: Diagnosis, change: Json) -> None:
+        """Write down how a job ended, with another change of it. Doing it twice is harmless."""
         assert found.cause is not None
-        end = {"state": found.state, "cause": found.cause, "reason": found.reason}
-        change = {"metadata": {"annotations": {marks.END: json.dumps(end)}}, "spec": {"suspend": True}}
+        end = {
+            "state": found.state,
+            "cause": found.cause,
+            "reason": found.reason,
+            "exit_code": found.exit_code,
+            "last_lines": found.last_lines,
+        }
+        annotated = {"metadata": {"annotations": {marks.END: json.dumps(end)}}, **change}
         try:
-            self._api.patch(self._place.job(job["metadata"]["name"]), change)
+            self._api.patch(self._place.job(job["metadata"]["name"]), annotated)
         except ApiError as error:
             if error.status not in (404, 403, 422):
                 raise
@@ -104,6 +124,13 @@ def job_status(job: Json, pod: Json | None, found: Diagnosis) -> JobStatus:
         image_digest=_digest(status),
         last_lines=found.last_lines,
     )
+
+
+def _age(job: Json) -> tuple[str, str, str]:
+    """The server's clock decides, and within one of its seconds the submitters'."""
+    metadata = job["metadata"]
+    submitted = (metadata.get("annotations") or {}).get(marks.SUBMITTED, "")
+    return metadata["creationTimestamp"], submitted, metadata["name"]
 
 
 def has_labels(status: JobStatus, labels: Mapping[str, str]) -> bool:

@@ -12,7 +12,8 @@ Json = dict[str, Any]
 def users(pods: Sequence[Json], jobs: Sequence[Json]) -> dict[str, list[str]]:
     """Claim → what mounts it, or will once it has a pod.
 
-    Anybody's pod counts, ours or not, one that is ending too; internal sessions never do.
+    Anybody's pod counts, ours or not, one that is ending too; internal sessions never do. A stranger's ended pod
+    counts, too: Kubernetes keeps a claim for as long as any pod names it.
 
     Args:
         pods: all of the namespace.
@@ -24,18 +25,26 @@ def users(pods: Sequence[Json], jobs: Sequence[Json]) -> dict[str, list[str]]:
         if who not in (there := found.setdefault(claim, [])):
             there.append(who)
 
+    ended = {
+        owner["uid"]
+        for pod in pods
+        if pod["status"].get("phase") in ("Succeeded", "Failed")
+        for owner in pod["metadata"].get("ownerReferences") or ()
+    }
     for job in jobs:
-        if not _is_over(job):
+        if not _is_over(job) and job["metadata"].get("uid") not in ended:
             for mount in json.loads((job["metadata"].get("annotations") or {}).get(marks.MOUNTS, "[]")):
                 note(mount["volume"], f"job {job['metadata']['name']}")
     for pod in pods:
         labels = pod["metadata"].get("labels") or {}
         internal = labels.get(marks.INTERNAL) == "true" and labels.get(marks.KIND) == "session"
-        if internal or pod["status"].get("phase") in ("Succeeded", "Failed"):
+        over = pod["status"].get("phase") in ("Succeeded", "Failed")
+        if internal or (over and marks.KIND in labels):
             continue
         for volume in pod["spec"].get("volumes") or ():
             if source := volume.get("persistentVolumeClaim"):
-                note(source["claimName"], _who(pod["metadata"]["name"], labels))
+                who = _who(pod["metadata"]["name"], labels)
+                note(source["claimName"], f"{who} (ended; delete it)" if over else who)
     return found
 
 

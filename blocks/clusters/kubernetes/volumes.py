@@ -34,7 +34,7 @@ class KubernetesVolumes:
     Args:
         cluster: the cluster's name.
         used_by: volume → what mounts it, as people name it.
-        close: ends the internal sessions of volumes and waits until they are gone.
+        let_go: ends what of ours still names a volume and is no use of it: internal sessions, ended pods.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class KubernetesVolumes:
         cluster: str,
         *,
         used_by: Callable[[], Users],
-        close: Callable[[Iterable[str]], None],
+        let_go: Callable[[str], None],
     ) -> None:
         self._api = api
         self._place = place
         self._settings = settings
         self._cluster = cluster
         self._used_by = used_by
-        self._close = close
+        self._let_go = let_go
         self._classes: dict[str, Json | None] = {}
 
     def create(self, name: str, size: int) -> Volume:
@@ -110,7 +110,7 @@ class KubernetesVolumes:
                 f"The volume {name!r} is in use by {', '.join(volume.used_by)}.",
                 "Stop that first, or wait for its end.",
             )
-        self._close([name])
+        self._let_go(name)
         self._api.delete(self._place.claim(name), uid=claim["metadata"]["uid"])
 
     def claim(self, name: str) -> Json:
