@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from blocks.clusters.job import Cause, JobState
 from blocks.clusters.kubernetes import labels as marks
-from blocks.clusters.kubernetes.failure import Ended, failure
+from blocks.clusters.kubernetes.failure import Ended, failure, taken_away
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.times import read_time
 
@@ -21,6 +21,7 @@ class Diagnosis:
 
     Args:
         give_up: Kubernetes would go on waiting, and it is not worth it: whoever sees this ends the job.
+        fleeting: what shows it is about to go: whoever sees this writes it down.
         unexplained: it waits, and only the events of its Job or pod may say what for.
     """
 
@@ -30,6 +31,7 @@ class Diagnosis:
     exit_code: int | None = None
     last_lines: tuple[str, ...] = ()
     give_up: bool = False
+    fleeting: bool = False
     unexplained: bool = False
 
 
@@ -86,14 +88,16 @@ def diagnose(
     conditions = {c["type"]: c for c in status.get("conditions") or () if c["status"] == "True"}
     phase = ((pod or {}).get("status") or {}).get("phase")
     stopping = marks.STOP in annotations
+    if marks.END in annotations:
+        return _decided(annotations[marks.END])
+    if pod is not None and phase in ("Succeeded", "Failed") and not stopping and (taken := taken_away(pod)):
+        return replace(_ended(taken), fleeting=True)
     if "Complete" in conditions or phase == "Succeeded":
         return Diagnosis(JobState.COMPLETED, cause=Cause.COMPLETED, exit_code=0)
     over = phase == "Failed" or (pod is None and ("Failed" in conditions or job["spec"].get("suspend")))
     if stopping and over:
         code = failure(pod, annotations).exit_code if pod else None
         return Diagnosis(JobState.STOPPED, "Stopped on request.", Cause.STOPPED, code)
-    if marks.END in annotations:
-        return _decided(annotations[marks.END])
     if pod is not None and phase == "Failed":
         return _ended(failure(pod, annotations))
     if "Failed" in conditions:

@@ -3,10 +3,12 @@
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from blocks.clusters.job import Cause
 from blocks.clusters.kubernetes import labels as marks
+from blocks.clusters.kubernetes.times import read_time
 
 Json = dict[str, Any]
 
@@ -72,6 +74,24 @@ def failure(pod: Json, annotations: Mapping[str, str]) -> Ended:
         if ended and ended.get("exitCode") != 0:
             return _container(name, ended, init=init, limit=_limit(pod, name))
     return Ended(Cause.LOST, f"Its pod failed without a word of its containers. {reason} {said}".strip() + ".")
+
+
+def taken_away(pod: Json) -> Ended | None:
+    """How a pod ended that was deleted, or had to go, while it ran; None if it ended by itself.
+
+    A program that ends in good order when it is told to looks like one that was done: exit code 0, phase Succeeded.
+    """
+    disrupted = [c for c in pod["status"].get("conditions") or () if c["type"] == "DisruptionTarget"]
+    if any(c["status"] == "True" for c in disrupted):
+        return failure(pod, {})
+    deleted = read_time(pod["metadata"].get("deletionTimestamp"))
+    ends = [read_time(ended.get("finishedAt")) for _, ended, init in _containers(pod) if not init]
+    if deleted is None or not any(ends):
+        return None
+    asked = deleted - timedelta(seconds=pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+    if max(end for end in ends if end) < asked:
+        return None
+    return Ended(Cause.LOST, "Its pod was deleted while it ran.")
 
 
 def _containers(pod: Json) -> list[tuple[str, Json, bool]]:

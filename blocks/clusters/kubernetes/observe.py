@@ -53,6 +53,8 @@ class Observer:
             found = diagnose(job, pod, self._settings, datetime.now(UTC), self._events(pod or job))
         if found.give_up:
             self._write_end(job, found, {"spec": {"suspend": True}})
+        elif found.fleeting:
+            self._write_end(job, found, {})
         return job_status(job, pod, found)
 
     def _pods(self, wanted: str) -> dict[str, Json]:

@@ -152,6 +152,16 @@ def test_a_pod_on_a_node_that_does_not_answer_is_lost_after_a_while_and_never_st
     assert (found.state, found.give_up) == (JobState.LOST, True)
 
 
+def test_a_program_that_ends_in_good_order_because_its_pod_was_deleted_is_not_done() -> None:
+    done = pod_with("Succeeded", containerStatuses=container("terminated", exitCode=0, finishedAt=ago(10)))
+    assert diagnose(job_with(), done, SETTINGS, NOW).state == JobState.COMPLETED
+    done["metadata"] |= {"deletionTimestamp": ago(0), "deletionGracePeriodSeconds": 5}
+    assert diagnose(job_with(), done, SETTINGS, NOW).state == JobState.COMPLETED
+    done["metadata"] |= {"deletionGracePeriodSeconds": 30}
+    found = diagnose(job_with(), done, SETTINGS, NOW)
+    assert (found.state, found.fleeting) == (JobState.LOST, True)
+
+
 def test_a_stopped_job_is_live_until_its_pod_has_ended() -> None:
     running = pod_with("Running", containerStatuses=container("running"))
     assert diagnose(job_with(stop=ago(1)), running, SETTINGS, NOW).state == JobState.RUNNING
@@ -211,4 +221,6 @@ def test_anybodys_pod_uses_a_volume_and_an_internal_session_does_not() -> None:
         mounts("left", "Succeeded"),
     ]
     queued = job_with(mounts=json.dumps([{"volume": "shelf"}]))
-    assert users(pods, [queued]) == {"shelf": ["job one", "pod notebook", "session session-1", "pod left (ended; delete it)"]}
+    assert users(pods, [queued]) == {
+        "shelf": ["job one", "pod notebook", "session session-1", "pod left (ended; delete it)"]
+    }
