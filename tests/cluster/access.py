@@ -7,6 +7,7 @@
 import contextlib
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import time
@@ -27,13 +28,18 @@ NAMESPACES = "/api/v1/namespaces"
 
 @dataclass(frozen=True)
 class TestCluster:
-    """How to reach the cluster under test."""
+    """How to reach the cluster under test.
+
+    Args:
+        ours: started by `up`, so that tests may stop parts of it.
+    """
 
     __test__ = False
 
     kubeconfig: str
     image: str
     storage_class: str
+    ours: bool
 
     def settings(self, **changes: Any) -> KubernetesSettings:
         asked: dict[str, Any] = {
@@ -59,14 +65,31 @@ def start() -> TestCluster:
     """The named cluster, or the one-node one, started if it does not run."""
     storage_class = os.environ.get("SLIPWAY_TEST_STORAGE_CLASS", "test-hostpath")
     if named := os.environ.get("SLIPWAY_TEST_KUBECONFIG"):
-        return TestCluster(named, os.environ["SLIPWAY_TEST_IMAGE"], storage_class)
+        return TestCluster(named, os.environ["SLIPWAY_TEST_IMAGE"], storage_class, ours=False)
+    kubeconfig, image = up()
+    return TestCluster(kubeconfig, image, storage_class, ours=True)
+
+
+def up() -> tuple[str, str]:
+    """Start what of the one-node cluster does not run; its kubeconfig and our image there."""
     done = subprocess.run(
         [HERE / "up"], env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise RuntimeError(f"the test cluster did not start: {done.stderr[-2000:]}")
     kubeconfig, image = done.stdout.split()[-2:]
-    return TestCluster(kubeconfig, image, storage_class)
+    return kubeconfig, image
+
+
+@contextlib.contextmanager
+def api_server_away(cluster: TestCluster) -> Iterator[None]:
+    """The API server of the one-node cluster is killed, and started again after the block."""
+    pid = Path(cluster.kubeconfig).parent.parent / "run" / "kube-apiserver.pid"
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    try:
+        yield
+    finally:
+        up()
 
 
 @contextlib.contextmanager
