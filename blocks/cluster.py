@@ -22,8 +22,7 @@ def cluster_block(settings: Settings, name: str | None = None, owner: str | None
     found = pick("cluster", name, settings.clusters)
     if isinstance(found, KubernetesSection):
         fields = settings.kubernetes_settings(found).model_dump()
-        known = {key: value for key, value in fields.items() if key in KubernetesCluster.model_fields}
-        return KubernetesCluster(name=name, owner=owner or found.owner, **known)
+        return KubernetesCluster(name=name, owner=owner or found.owner, **fields)
     return LocalCluster(
         root=str((settings.folder / found.root).expanduser().absolute()),
         name=name,

@@ -127,8 +127,31 @@ class KubernetesCluster(Block):
         json_schema_extra={"position": 19},
     )
 
+    image_grace_seconds: int = Field(
+        default=600,
+        ge=0,
+        title="Wait for images, seconds",
+        description="How long an image that can not be pulled is waited for.",
+        json_schema_extra={"position": 20},
+    )
+    queue_grace_seconds: int | None = Field(
+        default=None,
+        gt=0,
+        title="Wait for room, seconds",
+        description="How long a job may wait for a node. Empty: for ever.",
+        json_schema_extra={"position": 21},
+    )
+    session_idle_seconds: int = Field(
+        default=600,
+        gt=0,
+        title="Keep sessions, seconds",
+        description="After which a session that was opened for a look-up ends itself.",
+        json_schema_extra={"position": 22},
+    )
+
     def connect(self) -> Cluster:
         """The cluster that this block describes."""
-        known = KubernetesSettings.model_fields.keys() & KubernetesCluster.model_fields.keys()
-        settings = KubernetesSettings.model_validate({key: getattr(self, key) for key in known})
+        settings = KubernetesSettings.model_validate(
+            {key: getattr(self, key) for key in KubernetesSettings.model_fields}
+        )
         return Namespace(settings, name=self.name, owner=self.owner)

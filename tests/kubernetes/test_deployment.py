@@ -27,8 +27,7 @@ def block(kubernetes: TestCluster, owner: str, demo_assets: Path, running: Runni
     from blocks.kubernetes_cluster import KubernetesCluster as Block
 
     settings = kubernetes.settings(pod_patch=on_this_machine(demo_assets)).model_dump()
-    known = {key: value for key, value in settings.items() if key in Block.model_fields}
-    document = Block(owner=owner, **known).save(owner)
+    document = Block(owner=owner, **settings).save(owner)
     yield {"$ref": {"block_document_id": str(document)}}
 
 

@@ -46,9 +46,7 @@ def test_a_flow_killed_at_ten_random_points_leaves_one_run_with_one_job(
     seed = random.randrange(10**6)
     chance = random.Random(seed)
     fields = kubernetes.settings(pod_patch=on_this_machine(demo_assets)).model_dump(mode="json")
-    block = {key: value for key, value in fields.items() if key not in ("session_idle_seconds", "image_grace_seconds")}
-    block |= {"owner": desk.cluster.owner}
-    block.pop("queue_grace_seconds")
+    block = {**fields, "owner": desk.cluster.owner}
     parameters = {"name": "one", "volume": "research", "volume_size": "1Gi", "set": {"pace.step_seconds": 1.0}}
     argv = [sys.executable, "-m", "tests.kubernetes.asking", json.dumps(block), hub_url, str(demo_assets)]
 

@@ -1,6 +1,6 @@
 """A Kubernetes cluster as one owner sees it: volumes are claims, jobs are Jobs, the owner is the namespace."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -33,6 +33,7 @@ class KubernetesCluster:
         self.name = name
         self.owner = check_name("owner", owner)
         self.poll_seconds = settings.poll_seconds
+        self._settings = settings
         self._place = Place(owner)
         self.api = Api(name, settings.kubeconfig, settings.context)
         self._nodes = Nodes(self.api, settings)
@@ -49,6 +50,10 @@ class KubernetesCluster:
             make_way=self._close,
         )
         self._caller = Caller(self.api, self._place, settings, self.sessions)
+
+    def __reduce__(self) -> tuple[Callable[..., "KubernetesCluster"], tuple[KubernetesSettings, str, str]]:
+        """Connections stay where they are: a copy in another process makes its own."""
+        return _connect, (self._settings, self.name, self.owner)
 
     def call(
         self,
@@ -97,3 +102,7 @@ class KubernetesCluster:
 
     def _close(self, volumes: Iterable[str]) -> None:
         self.sessions.close(volumes)
+
+
+def _connect(settings: KubernetesSettings, name: str, owner: str) -> KubernetesCluster:
+    return KubernetesCluster(settings, name=name, owner=owner)
