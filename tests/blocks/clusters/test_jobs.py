@@ -301,5 +301,6 @@ def test_a_live_job_is_not_forgotten(bench: Bench) -> None:
 
 
 def test_the_capacity_is_all_there_is(bench: Bench) -> None:
-    assert bench.cluster.capacity() == bench.capacity
-    assert bench.capacity.gpus == {"h100": 2}
+    there, all_of_it = bench.cluster.capacity(), bench.capacity
+    assert (there.cpus, there.memory_bytes) == (all_of_it.cpus, all_of_it.memory_bytes)
+    assert there.gpus == {"h100": 2}
