@@ -1,7 +1,8 @@
 """Jobs and their pods, as the API server has them, in the port's words."""
 
+import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,7 +37,8 @@ class Observer:
         """
         jobs = self._api.items(self._place.jobs(), {"labelSelector": wanted})
         pods = self._pods(wanted) if jobs else {}
-        return [self.status(job, pods.get(job["metadata"]["uid"])) for job in sorted(jobs, key=_age)]
+        warnings = functools.cache(self._warnings)  # of all, once, and only if one needs them
+        return [self.status(job, pods.get(job["metadata"]["uid"]), warnings) for job in sorted(jobs, key=_age)]
 
     def look_at(self, name: str) -> tuple[Json, Json | None] | None:
         """A Job of ours and its pod."""
@@ -47,10 +49,17 @@ class Observer:
             job["metadata"]["uid"]
         )
 
-    def status(self, job: Json, pod: Json | None) -> JobStatus:
+    def status(self, job: Json, pod: Json | None, warnings: Callable[[], list[Json]] | None = None) -> JobStatus:
+        """How a job goes.
+
+        Args:
+            warnings: all warning events of the namespace, oldest first; asked for here if they are needed.
+        """
         found = diagnose(job, pod, self._settings, datetime.now(UTC))
         if found.unexplained:
-            found = diagnose(job, pod, self._settings, datetime.now(UTC), self._events(pod or job))
+            uid = (pod or job)["metadata"]["uid"]
+            events = [e for e in (warnings or self._warnings)() if (e.get("involvedObject") or {}).get("uid") == uid]
+            found = diagnose(job, pod, self._settings, datetime.now(UTC), events)
         if found.give_up:
             self._write_end(job, found, {"spec": {"suspend": True}})
         elif found.fleeting:
@@ -63,10 +72,9 @@ class Observer:
         pods.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
         return {owner["uid"]: pod for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()}
 
-    def _events(self, thing: Json) -> list[Json]:
-        query = {"fieldSelector": f"involvedObject.uid={thing['metadata']['uid']}"}
+    def _warnings(self) -> list[Json]:
         try:
-            events = self._api.items(self._place.events(), query)
+            events = self._api.items(self._place.events(), {"fieldSelector": "type=Warning"})
         except ApiError:  # not everybody may
             return []
         return sorted(events, key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
