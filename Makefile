@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo up down test test-browser lint types docs bench lock clean
+.PHONY: help demo up down test test-browser test-cluster lint types docs bench lock clean
 
 help: ## Show what there is.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,6 +22,9 @@ test: .venv/.installed-dev ## Run the tests.
 
 test-browser: .venv/.installed-dev ## Run the tests of the Prefect UI; needs Chromium.
 	@$(BIN)/python -m pytest -m browser tests/browser
+
+test-cluster: .venv/.installed-dev ## Run the tests on Kubernetes: a one-node one made here, or SLIPWAY_TEST_KUBECONFIG.
+	@$(BIN)/python -m pytest -m cluster
 
 lint: .venv/.installed-dev ## Check format, style and the floors of the house.
 	@$(BIN)/ruff format --check .

@@ -9,10 +9,11 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from blocks.bucket_access import BucketAccess
 from blocks.clusters.errors import UsageError
+from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import parse_size
@@ -48,6 +49,31 @@ class LocalSettings(Section):
     poll_seconds: float = Field(default=1, gt=0)
 
 
+class KubernetesSection(KubernetesSettings):
+    """One namespace of a Kubernetes cluster.
+
+    Args:
+        owner: the namespace.
+    """
+
+    kind: Literal["kubernetes"]
+    owner: str
+
+
+def _kind(section: Any) -> str | None:
+    """A cluster that says nothing of its kind is a local one."""
+    kind = section.get("kind", "local") if isinstance(section, dict) else getattr(section, "kind", None)
+    return kind if kind in ("local", "kubernetes") else None
+
+
+ClusterSection = Annotated[
+    Annotated[LocalSettings, Tag("local")] | Annotated[KubernetesSection, Tag("kubernetes")],
+    Discriminator(
+        _kind, custom_error_type="kind", custom_error_message='the kind of a cluster is "local" or "kubernetes"'
+    ),
+]
+
+
 class Settings(Section):
     """All of slipway.toml.
 
@@ -60,7 +86,7 @@ class Settings(Section):
     default_cluster: str = "local"
     default_hub: str = "public"
     default_trainer: str = "tiny"
-    clusters: dict[str, LocalSettings]
+    clusters: dict[str, ClusterSection]
     hubs: dict[str, HubAccess]
     buckets: dict[str, BucketAccess] = Field(default_factory=dict)
     trainers: dict[str, TrainerSettings]
@@ -77,6 +103,10 @@ class Settings(Section):
         """
         name = name or self.default_cluster
         found = pick("cluster", name, self.clusters)
+        if isinstance(found, KubernetesSection):
+            from blocks.clusters.kubernetes.cluster import KubernetesCluster
+
+            return KubernetesCluster(self.kubernetes_settings(found), name=name, owner=owner or found.owner)
         try:
             root = self.folder / Path(found.root).expanduser()
         except RuntimeError as error:  # ~somebody who is not there
@@ -91,6 +121,13 @@ class Settings(Section):
             node_cache_bytes=parse_size(found.node_cache_size),
             poll_seconds=found.poll_seconds,
         )
+
+    def kubernetes_settings(self, section: KubernetesSection) -> KubernetesSettings:
+        """A cluster's settings with a relative kubeconfig taken from where slipway.toml is."""
+        fields = section.model_dump(exclude={"kind", "owner"})
+        if section.kubeconfig:
+            fields["kubeconfig"] = str(self.folder / Path(section.kubeconfig).expanduser())
+        return KubernetesSettings.model_validate(fields)
 
     def hub(self, name: str | None = None) -> HubAccess:
         """Raises: UsageError: there is no hub of that name."""
@@ -169,12 +206,13 @@ def _settings(content: dict[str, Any], folder: Path, source: str) -> Settings:
 def _explain(error: ValidationError) -> str:
     """The first problem in one sentence; an unknown key with the nearest known one."""
     first = error.errors()[0]
-    key = ".".join(map(str, first["loc"]))
+    where = [part for n, part in enumerate(first["loc"]) if n != 2 or first["loc"][0] != "clusters"]  # 2: the kind
+    key = ".".join(map(str, where))
     if first["type"] != "extra_forbidden":
         return f"{key}: {first['msg']}."
     known = {
         name
-        for model in (Settings, LocalSettings, HubAccess, BucketAccess, TrainerSettings)
+        for model in (Settings, LocalSettings, KubernetesSection, HubAccess, BucketAccess, TrainerSettings)
         for name in model.model_fields
         if name != "folder"
     }

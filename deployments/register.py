@@ -8,9 +8,9 @@ from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 
 from blocks.bucket import Bucket, document_name
+from blocks.cluster import cluster_block
 from blocks.hub import HuggingFaceHub
 from blocks.hub_access import HubAccess
-from blocks.local_cluster import LocalCluster
 from blocks.settings import Settings, read_settings
 from blocks.trainer import Trainer
 
@@ -27,19 +27,10 @@ def register(settings: Settings, more_hubs: Mapping[str, HubAccess] | None = Non
         The names of the documents, as `type/name`.
     """
     saved = []
-    for name, cluster in settings.clusters.items():
-        root = str((settings.folder / cluster.root).expanduser())
-        LocalCluster(
-            root=root,
-            name=name,
-            owner=cluster.owner,
-            cpus=cluster.cpus,
-            gpus=cluster.gpus,
-            node_cache=str((settings.folder / cluster.node_cache).expanduser()) if cluster.node_cache else None,
-            node_cache_size=cluster.node_cache_size,
-            poll_seconds=cluster.poll_seconds,
-        ).save(name, overwrite=True)
-        saved.append(f"local-cluster/{name}")
+    for name in settings.clusters:
+        block = cluster_block(settings, name)
+        block.save(name, overwrite=True)
+        saved.append(f"{block.get_block_type_slug()}/{name}")
     for name, hub in {**settings.hubs, **(more_hubs or {})}.items():
         HuggingFaceHub(endpoint=hub.endpoint, token=hub.token).save(name, overwrite=True)
         saved.append(f"hugging-face-hub/{name}")

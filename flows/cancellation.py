@@ -1,12 +1,11 @@
 """Cancelling a flow stops its jobs. Killing its process does not: whoever asks next adopts them."""
 
-from typing import Any, cast
+from typing import Any
 
 from prefect import Flow, State
 from prefect.client.schemas.objects import FlowRun
 
-from blocks.clusters.port import Cluster
-from blocks.local_cluster import LocalCluster
+from blocks.cluster import read_cluster
 from flows.naming import runs_made_by
 from tasks.errors import EXPECTED
 from tasks.runs.launch import stop
@@ -14,7 +13,7 @@ from tasks.runs.launch import stop
 
 def stop_jobs(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """A hook of every flow that launches jobs. Prefect calls it by keyword, in a process of its own."""
-    cluster = _cluster(flow_run.parameters["cluster"])
+    cluster = read_cluster(flow_run.parameters["cluster"]).connect()
     volume = flow_run.parameters.get("volume")
     for run in runs_made_by(flow.name, flow_run):
         for name in [volume] if volume else [v.name for v in cluster.volumes.list()]:
@@ -24,11 +23,3 @@ def stop_jobs(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> Non
                 continue  # it had not come to that run
             if end is not None:
                 print(f"run {run}: {end.state}")
-
-
-def _cluster(parameter: Any) -> Cluster:
-    if isinstance(parameter, LocalCluster):
-        return parameter.connect()
-    if "$ref" in parameter:
-        return cast(LocalCluster, LocalCluster.load_from_ref(parameter["$ref"])).connect()
-    return LocalCluster.model_validate(parameter).connect()

@@ -2,8 +2,8 @@
 
 from prefect import flow
 
+from blocks.cluster import ClusterBlock
 from blocks.hub import HuggingFaceHub
-from blocks.local_cluster import LocalCluster
 from blocks.trainer import Trainer
 from flows.cancellation import stop_jobs
 from flows.naming import flow_run_label, this_run
@@ -36,7 +36,7 @@ def finetune(
     volume: VolumeOrConfigs = "",
     volume_size: SizeOrDefault = "",
     trainer: Trainer,
-    cluster: LocalCluster,
+    cluster: ClusterBlock,
     hub: HuggingFaceHub,
     trust: Trust = NOTHING,
     wait: bool = True,

@@ -2,8 +2,8 @@
 
 from prefect import flow
 
+from blocks.cluster import ClusterBlock
 from blocks.hub import HuggingFaceHub
-from blocks.local_cluster import LocalCluster
 from flows.cancellation import stop_jobs
 from flows.naming import flow_run_label, this_run
 from flows.parameters import NO_CHANGES, NOTHING, Changes, Hold, Run, RunOrMade, Step, Trust, Volume, step_of
@@ -21,7 +21,7 @@ def fork(
     name: RunOrMade = "",
     volume: Volume,
     hold: Hold = "link",
-    cluster: LocalCluster,
+    cluster: ClusterBlock,
     hub: HuggingFaceHub,
     trust: Trust = NOTHING,
     wait: bool = True,

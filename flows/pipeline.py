@@ -2,8 +2,8 @@
 
 from prefect import flow
 
+from blocks.cluster import ClusterBlock
 from blocks.hub import HuggingFaceHub
-from blocks.local_cluster import LocalCluster
 from blocks.trainer import Trainer
 from flows.cancellation import stop_jobs
 from flows.naming import flow_run_label, this_run
@@ -29,7 +29,7 @@ def pipeline(
     volume: Volume,
     volume_size: SizeOrDefault = "",
     trainer: Trainer,
-    cluster: LocalCluster,
+    cluster: ClusterBlock,
     hub: HuggingFaceHub,
 ) -> list[RunResult]:
     """Provision a volume, stage what a fine-tune needs, train it, and continue from its latest completed step.

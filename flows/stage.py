@@ -2,8 +2,8 @@
 
 from prefect import flow
 
+from blocks.cluster import ClusterBlock
 from blocks.hub import HuggingFaceHub
-from blocks.local_cluster import LocalCluster
 from flows.naming import flow_run_label
 from flows.parameters import NOTHING, Model, Patterns, SizeOrDefault, Volume
 from flows.sources import with_bucket
@@ -22,7 +22,7 @@ def stage(
     dataset: DatasetRequest | None = None,
     volume: Volume,
     volume_size: SizeOrDefault = "",
-    cluster: LocalCluster,
+    cluster: ClusterBlock,
     hub: HuggingFaceHub,
 ) -> None:
     """Have a model and a dataset on a volume: verified, pinned, readable offline by every run.

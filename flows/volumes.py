@@ -2,14 +2,14 @@
 
 from prefect import flow
 
-from blocks.local_cluster import LocalCluster
+from blocks.cluster import ClusterBlock
 from flows.naming import flow_run_label
 from flows.parameters import Size, SizeOrDefault, Volume
 from tasks.volumes import grow, parse_optional_size, provision
 
 
 @flow(name="create-volume", flow_run_name=flow_run_label)
-def create_volume(*, volume: Volume, size: SizeOrDefault = "", cluster: LocalCluster) -> None:
+def create_volume(*, volume: Volume, size: SizeOrDefault = "", cluster: ClusterBlock) -> None:
     """Create a volume, or find that it is there.
 
     Args:
@@ -21,7 +21,7 @@ def create_volume(*, volume: Volume, size: SizeOrDefault = "", cluster: LocalClu
 
 
 @flow(name="grow-volume", flow_run_name=flow_run_label)
-def grow_volume(*, volume: Volume, size: Size, cluster: LocalCluster) -> None:
+def grow_volume(*, volume: Volume, size: Size, cluster: ClusterBlock) -> None:
     """Grow a volume in place. A volume never shrinks.
 
     Args:

@@ -15,6 +15,7 @@ import pytest
 from blocks.clusters.local.cluster import LocalCluster
 from deployments import server
 from deployments.stack import DEMO, PROJECT, Stack, make_assets
+from tests.cluster.access import TestCluster, start
 
 # Readline, which pytest imports, exports the size of a terminal that is not there to the processes that tests run in.
 for _size in ("COLUMNS", "LINES"):
@@ -102,6 +103,12 @@ def hub_url(demo_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     yield url
     process.kill()
     process.wait()
+
+
+@pytest.fixture(scope="session")
+def kubernetes() -> TestCluster:
+    """A real Kubernetes, for tests marked `cluster`."""
+    return start()
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,14 @@ def parse_size(text: str) -> int:
     return size
 
 
+def check_size(size: int) -> None:
+    """Raises: UsageError: no volume can have that many bytes."""
+    if size <= 0:
+        raise UsageError(f"{size} bytes is not a volume size.", "Ask for more than nothing: 500Gi, 2Ti.")
+    if size > parse_size(LARGEST_SIZE):
+        raise UsageError(f"{format_size(size)} is over the largest volume size.", f"Ask for {LARGEST_SIZE} at most.")
+
+
 def format_size(size: int) -> str:
     """Return a size in the largest unit that says it exactly, else with one decimal: `1Ti`, `1.4Gi`, `312B`."""
     for unit, factor in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):

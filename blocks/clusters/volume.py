@@ -22,6 +22,7 @@ class Volume(Frozen):
         actual_size: bytes that are there; None where the cluster can not tell.
         used_by: the live jobs and people's sessions that mount it, by name.
         reason: while it waits or has failed, why.
+        storage_class, access_mode: on Kubernetes.
     """
 
     name: str
@@ -33,3 +34,5 @@ class Volume(Frozen):
     created_at: datetime
     used_by: tuple[str, ...] = ()
     reason: str = ""
+    storage_class: str | None = None
+    access_mode: str | None = None

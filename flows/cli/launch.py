@@ -11,10 +11,10 @@ from flows.cli.prefect_server import prefect_server
 from flows.cli.show import number, say, show_facts, show_json
 
 if TYPE_CHECKING:
+    from blocks.cluster import ClusterBlock
     from blocks.clusters.port import Cluster
     from blocks.hub import HuggingFaceHub
     from blocks.hub_access import HubAccess
-    from blocks.local_cluster import LocalCluster
     from blocks.settings import Settings
     from blocks.trainer import Trainer
     from blocks.trainer_settings import TrainerSettings
@@ -56,22 +56,11 @@ def run_plain_flow(settings: "Settings", flow: Callable[[], None]) -> None:
         flow()
 
 
-def cluster_block(settings: "Settings", name: str | None, owner: str | None) -> "LocalCluster":
+def cluster_block(settings: "Settings", name: str | None, owner: str | None) -> "ClusterBlock":
     """What `Settings.cluster` connects to, as the block that flows take."""
-    from blocks.local_cluster import LocalCluster
+    from blocks.cluster import cluster_block
 
-    name = name or settings.default_cluster
-    saved = settings.clusters[name]
-    return LocalCluster(
-        root=str((settings.folder / saved.root).expanduser().absolute()),
-        name=name,
-        owner=owner or saved.owner,
-        cpus=saved.cpus,
-        gpus=saved.gpus,
-        node_cache=str((settings.folder / saved.node_cache).expanduser().absolute()) if saved.node_cache else None,
-        node_cache_size=saved.node_cache_size,
-        poll_seconds=saved.poll_seconds,
-    )
+    return cluster_block(settings, name, owner)
 
 
 def hub_block(access: "HubAccess") -> "HuggingFaceHub":

@@ -63,18 +63,19 @@ def stage(
         job = cluster.jobs.status([job.name]).get(job.name) or job.model_copy(update={"state": JobState.LOST})
     if job.state is not JobState.COMPLETED:
         raise _failure(job)
-    return _answer(cluster, job)
+    return _answer(cluster, job, sleep)
 
 
-def _answer(cluster: Cluster, job: JobStatus) -> dict[str, Any]:
-    line = ""
-    for line in cluster.jobs.logs(job.name):  # noqa: B007 - the last one is wanted
-        pass
-    try:
-        answer: dict[str, Any] = json.loads(line)["ok"]
-    except (ValueError, KeyError, TypeError):
-        raise StagingError(f"The log of staging job {job.name} ends without an answer.", "Ask again.") from None
-    return answer
+def _answer(cluster: Cluster, job: JobStatus, sleep: Callable[[float], None]) -> dict[str, Any]:
+    """The last answer in its log. Lines of standard error may come after it: a cluster merges two pipes into one log,
+    and may still be writing the end of it when the job has ended."""
+    for _ in range(5):
+        found = [line for line in cluster.jobs.logs(job.name) if line.startswith('{"ok": {')]
+        if found:
+            answer: dict[str, Any] = json.loads(found[-1])["ok"]
+            return answer
+        sleep(1)
+    raise StagingError(f"The log of staging job {job.name} has no answer.", "Ask again.")
 
 
 def _job(volume: str, program: str, label: str, arguments: dict[str, Any], access: Access | None) -> Job:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from blocks.clusters.local.cluster import LocalCluster
+from blocks.clusters.port import Cluster
 from blocks.hub_access import HubAccess
 from blocks.trainer_settings import Resources, TrainerSettings
 from tasks.plans.check import make_plan
@@ -40,7 +41,7 @@ interval = 4
 class Desk:
     """Asks for runs on one volume."""
 
-    def __init__(self, cluster: LocalCluster, hub: HubAccess, assets: Path, volume: str = "v") -> None:
+    def __init__(self, cluster: Cluster, hub: HubAccess, assets: Path, volume: str = "v") -> None:
         self.cluster, self.hub, self.assets, self.volume = cluster, hub, assets, volume
 
     def request(

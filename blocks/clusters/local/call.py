@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from blocks.clusters.answer import read_answer
 from blocks.clusters.errors import ProgramError
 from blocks.clusters.local.environment import SCRATCH, base_environment, job_environment
 
@@ -51,7 +52,7 @@ def call_program(
                     "Try again; for long work, submit a job.",
                     "Timeout",
                 ) from None
-    return _answer(program, process.returncode, _last_line(out), err)
+    return read_answer(program, process.returncode, _last_line(out), err)
 
 
 class LocalStream:
@@ -74,7 +75,7 @@ class LocalStream:
         code = self._process.wait()
         self._errors.seek(0)
         lines = self._errors.read().splitlines(keepends=True)
-        return _answer(self._program, code, (lines or [b""])[-1], b"".join(lines))
+        return read_answer(self._program, code, (lines or [b""])[-1], b"".join(lines))
 
 
 @contextlib.contextmanager
@@ -137,18 +138,3 @@ def _line(arguments: Mapping[str, Any]) -> bytes:
 
 def _last_line(text: bytes) -> bytes:
     return (text.splitlines() or [b""])[-1]
-
-
-def _answer(program: str, code: int, line: bytes, errors: bytes) -> dict[str, Any]:
-    answer = None
-    with contextlib.suppress(ValueError):
-        answer = json.loads(line)
-    if isinstance(answer, dict) and isinstance(answer.get("ok"), dict) and code == 0:
-        ok: dict[str, Any] = answer["ok"]
-        return ok
-    if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
-        error = answer["error"]
-        raise ProgramError(error["what"], error["remedy"], error["kind"])
-    how = f"exited with code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
-    last = "\n".join(errors.decode(errors="replace").splitlines()[-20:])
-    raise ProgramError(f"{program} {how} without an answer:\n{last}", "Look at its last lines above.")

@@ -13,7 +13,7 @@ from typing import Any
 from blocks.clusters.errors import ConflictError, InUseError, NotFoundError, UsageError
 from blocks.clusters.local.files import locked, read_json, remove_tree, write_json
 from blocks.clusters.names import check_name
-from blocks.clusters.size import LARGEST_SIZE, format_size, parse_size
+from blocks.clusters.size import check_size, format_size
 from blocks.clusters.volume import Volume, VolumeStatus
 
 
@@ -38,7 +38,7 @@ class LocalVolumes:
 
     def create(self, name: str, size: int) -> Volume:
         check_name("volume", name)
-        _check_size(size)
+        check_size(size)
         with self.steady():
             if (record := read_json(self._record(name))) is not None:
                 raise _conflict(name, record)
@@ -66,7 +66,7 @@ class LocalVolumes:
         return found
 
     def grow(self, name: str, size: int) -> Volume:
-        _check_size(size)
+        check_size(size)
         with self.steady():
             record = self._read(name)
             if size < record["size"]:
@@ -141,13 +141,6 @@ class LocalVolumes:
             created_at=datetime.fromtimestamp(record["created_at"], UTC),
             used_by=tuple(used_by.get(name, ())),
         )
-
-
-def _check_size(size: int) -> None:
-    if size <= 0:
-        raise UsageError(f"{size} bytes is not a volume size.", "Ask for more than nothing: 500Gi, 2Ti.")
-    if size > parse_size(LARGEST_SIZE):
-        raise UsageError(f"{format_size(size)} is over the largest volume size.", f"Ask for {LARGEST_SIZE} at most.")
 
 
 def _conflict(name: str, record: dict[str, Any]) -> ConflictError:

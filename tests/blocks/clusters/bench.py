@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from blocks.clusters.job import Job, JobState, JobStatus, Mount
-from blocks.clusters.port import Cluster
+from blocks.clusters.port import Capacity, Cluster
 from blocks.clusters.volume import Volume, VolumeStatus
 
 GI = 2**30
@@ -24,15 +24,19 @@ class Bench:
     """One cluster under test.
 
     Args:
-        cluster: the cluster: 8 CPUs, 64 GiB, 2 GPUs of kind h100.
-        connect: Python source of an expression for the same cluster, for another process.
+        cluster: the cluster: with 2 GPUs of kind h100.
+        connect: Python source that binds `cluster` to the same cluster, for another process.
         contains: whether it can keep a job from writing to a read-only mount and from using more memory than it
             asked for. The local cluster can not: its jobs are processes of one user.
+        capacity: what it has in all.
+        look_seconds: how long to wait between two looks.
     """
 
     cluster: Cluster
     connect: str
     contains: bool
+    capacity: Capacity
+    look_seconds: float = 0.02
 
     def job(self, name: str = "one", code: str = "", *arguments: str, **changes: Any) -> Job:
         """A job that runs Python code, with what it asks for spelt out in its request hash."""
@@ -62,7 +66,7 @@ class Bench:
         while not (found := look()):
             if time.monotonic() > until:
                 pytest.fail(f"waited {PATIENCE_SECONDS} seconds for {what}: {self.cluster.jobs.find({})}")
-            time.sleep(0.02)
+            time.sleep(self.look_seconds)
         return found
 
     def volume(self, name: str = "shelf", size: int = GI) -> Volume:
@@ -75,8 +79,7 @@ class Bench:
         """Run code in another process that has `cluster` and the names of the port; its pipes are text."""
         head = (
             "import sys\nfrom pathlib import Path\nfrom blocks.clusters.job import *\n"
-            "from blocks.clusters.errors import *\nfrom blocks.clusters.local.cluster import LocalCluster\n"
-            f"cluster = {self.connect}\n"
+            f"from blocks.clusters.errors import *\n{self.connect}\n"
         )
         return subprocess.Popen(
             [sys.executable, "-c", head + code],

@@ -6,20 +6,44 @@ from pathlib import Path
 import pytest
 
 from blocks.clusters.local.cluster import LocalCluster
-from blocks.clusters.port import Cluster
+from blocks.clusters.port import Capacity, Cluster
 from tests.blocks.clusters.bench import GI, Bench
+from tests.cluster.access import TestCluster, owner_of_its_own
 
 
-@pytest.fixture(params=["local"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    assert request.param == "local"
+@pytest.fixture(params=["local", pytest.param("kubernetes", marks=pytest.mark.cluster)])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    found: Bench = request.getfixturevalue(f"{request.param}_bench")
+    yield found
+
+
+@pytest.fixture
+def local_bench(tmp_path: Path) -> Iterator[Bench]:
     root = tmp_path / "cluster"
+    capacity = Capacity(cpus=8, memory_bytes=64 * GI, gpus={"h100": 2})
     cluster = LocalCluster(root, cpus=8, memory_bytes=64 * GI, gpus={"h100": 2})
-    settings = f"Path({str(root)!r}), cpus=8, memory_bytes={64 * GI}, gpus={{'h100': 2}}"
-    yield Bench(cluster, f"LocalCluster({settings})", contains=False)
+    connect = (
+        "from blocks.clusters.local.cluster import LocalCluster\n"
+        f"cluster = LocalCluster(Path({str(root)!r}), cpus=8, memory_bytes={64 * GI}, gpus={{'h100': 2}})"
+    )
+    yield Bench(cluster, connect, contains=False, capacity=capacity)
     for status in cluster.jobs.find({}):
         if status.live:
             cluster.jobs.stop(status.name, grace_seconds=0)
+
+
+@pytest.fixture
+def kubernetes_bench(kubernetes: TestCluster) -> Iterator[Bench]:
+    """A namespace of its own on the test cluster."""
+    with owner_of_its_own(kubernetes) as owner:
+        connect = (
+            "from blocks.clusters.kubernetes.cluster import KubernetesCluster\n"
+            "from blocks.clusters.kubernetes.settings import KubernetesSettings\n"
+            f"settings = KubernetesSettings.model_validate({kubernetes.settings().model_dump()!r})\n"
+            f"cluster = KubernetesCluster(settings, owner={owner!r})"
+        )
+        cluster = kubernetes.connect(owner)
+        yield Bench(cluster, connect, contains=True, capacity=kubernetes.capacity(), look_seconds=0.3)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.blocks.clusters.local.bench import LocalBench
 
 
 @pytest.fixture
-def local(bench: Bench, tmp_path: Path) -> LocalBench:
-    found = LocalBench(bench.cluster, bench.connect, bench.contains)
+def local(local_bench: Bench, tmp_path: Path) -> LocalBench:
+    found = LocalBench(**vars(local_bench))
     found.root = tmp_path / "cluster"
     return found

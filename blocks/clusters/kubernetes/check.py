@@ -1,0 +1,92 @@
+"""What is refused before a job is made: what can never work, and what is not there. Reads no secret's value."""
+
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any
+
+from blocks.clusters.errors import ConflictError, NotFoundError, UsageError
+from blocks.clusters.job import Job, SecretRef
+from blocks.clusters.kubernetes.api import Api, ApiError
+from blocks.clusters.kubernetes.place import Place
+from blocks.clusters.names import check_name
+from blocks.clusters.port import Capacity
+from blocks.clusters.size import format_size
+
+Json = dict[str, Any]
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+
+def check_job(job: Job) -> None:
+    """Raises: UsageError: a bad name, no command, a sub path that leads out of its volume, several nodes."""
+    check_name("job", job.name)
+    if not job.command:
+        raise UsageError(f"The job {job.name!r} has no command.", "Say what to run.")
+    for mount in job.mounts:
+        if ".." in PurePosixPath(mount.sub_path).parts:
+            raise UsageError(
+                f"The sub path {mount.sub_path!r} leads out of the volume {mount.volume!r}.", "Name a directory on it."
+            )
+    if job.nodes != 1:
+        raise UsageError(f"The job {job.name!r} asks for {job.nodes} nodes.", "Ask for one: more are not supported.")
+
+
+def check_room(job: Job, nodes: list[Capacity]) -> None:
+    """Raises: UsageError: no node there is could ever take it."""
+    if not nodes or any(_fits(job, node) for node in nodes):
+        return
+    wanted = [f"{job.cpus:g} CPUs"]
+    if job.memory_bytes:
+        wanted.append(f"{format_size(job.memory_bytes)} of memory")
+    if job.gpus:
+        wanted.append(f"{job.gpus} {job.gpu_kind or ''} GPUs".replace("  ", " "))
+    largest = "; ".join(sorted({_describe(node) for node in nodes})[:5])
+    raise UsageError(
+        f"The job {job.name!r} asks for {', '.join(wanted)}, which no node of the cluster has.",
+        f"Nodes there have: {largest}. Ask for less; where nodes come on demand, set autoscales in its settings.",
+    )
+
+
+def _fits(job: Job, node: Capacity) -> bool:
+    gpus = sum(n for kind, n in node.gpus.items() if job.gpu_kind in (None, kind))
+    return job.cpus <= node.cpus and (job.memory_bytes or 0) <= node.memory_bytes and job.gpus <= gpus
+
+
+def _describe(node: Capacity) -> str:
+    gpus = ", ".join(f"{n} {kind}" for kind, n in node.gpus.items()) or "no"
+    return f"{node.cpus:g} CPUs, {format_size(node.memory_bytes)} of memory and {gpus} GPUs"
+
+
+def check_claims(volumes: set[str], get: Callable[[str], Json]) -> list[str]:
+    """Return those volumes that only one node can mount at a time.
+
+    Args:
+        get: a claim by name; raises NotFoundError.
+
+    Raises:
+        NotFoundError: one is not there.
+        ConflictError: one is being deleted.
+    """
+    single = []
+    for volume in sorted(volumes):
+        claim = get(volume)
+        if claim["metadata"].get("deletionTimestamp"):
+            raise ConflictError(f"The volume {volume!r} is being deleted.", "Choose another one.")
+        if "ReadWriteMany" not in (claim["spec"].get("accessModes") or ()):
+            single.append(volume)
+    return single
+
+
+def check_secrets(secrets: dict[str, SecretRef], api: Api, place: Place) -> None:
+    """Raises: NotFoundError: one is not there. Whether it has the key is the kubelet's to say."""
+    for ref in {ref.name: ref for ref in secrets.values()}.values():
+        try:
+            api.get(place.secret(ref.name), accept=_METADATA)
+        except ApiError as error:
+            if error.status == 404:
+                raise NotFoundError(
+                    f"The namespace {place.owner!r} has no secret {ref.name!r} (key {ref.key!r}).",
+                    f"Create it: kubectl -n {place.owner} create secret generic {ref.name} "
+                    f"--from-literal={ref.key}=...",
+                ) from None
+            if error.status != 403:  # not everybody may look at secrets
+                raise

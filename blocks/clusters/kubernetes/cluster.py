@@ -1,0 +1,108 @@
+"""A Kubernetes cluster as one owner sees it: volumes are claims, jobs are Jobs, the owner is the namespace."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from blocks.clusters.job import SecretRef
+from blocks.clusters.kubernetes import labels as marks
+from blocks.clusters.kubernetes.api import Api
+from blocks.clusters.kubernetes.call import Caller, KubernetesStream
+from blocks.clusters.kubernetes.jobs import KubernetesJobs
+from blocks.clusters.kubernetes.labels import selector
+from blocks.clusters.kubernetes.nodes import Nodes
+from blocks.clusters.kubernetes.place import Place
+from blocks.clusters.kubernetes.sessions import KubernetesSessions
+from blocks.clusters.kubernetes.settings import KubernetesSettings
+from blocks.clusters.kubernetes.users import users
+from blocks.clusters.kubernetes.volumes import KubernetesVolumes
+from blocks.clusters.names import check_name
+from blocks.clusters.port import Capacity
+
+
+class KubernetesCluster:
+    """One namespace of a cluster.
+
+    Args:
+        settings: how to reach it, and how pods and claims are made there.
+        name: the cluster's name.
+        owner: whose volumes and jobs: the namespace, which exists.
+    """
+
+    def __init__(self, settings: KubernetesSettings, *, name: str = "kubernetes", owner: str) -> None:
+        self.name = name
+        self.owner = check_name("owner", owner)
+        self.poll_seconds = settings.poll_seconds
+        self._settings = settings
+        self._place = Place(owner)
+        self.api = Api(name, settings.kubeconfig, settings.context)
+        self._nodes = Nodes(self.api, settings)
+        self.volumes = KubernetesVolumes(
+            self.api, self._place, settings, name, used_by=self._used_by, let_go=self._let_go
+        )
+        self.sessions = KubernetesSessions(self.api, self._place, settings, claim=self.volumes.claim)
+        self.jobs = KubernetesJobs(
+            self.api,
+            self._place,
+            settings,
+            claim=self.volumes.claim,
+            nodes=self._nodes.limits,
+            make_way=self._close,
+        )
+        self._caller = Caller(self.api, self._place, settings, self.sessions)
+
+    def __reduce__(self) -> tuple[Callable[..., "KubernetesCluster"], tuple[KubernetesSettings, str, str]]:
+        """Connections stay where they are: a copy in another process makes its own."""
+        return _connect, (self._settings, self.name, self.owner)
+
+    def call(
+        self,
+        volume: str | None,
+        program: str,
+        arguments: Mapping[str, Any],
+        *,
+        writable: bool = False,
+        env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, SecretRef] | None = None,
+        timeout_seconds: float = 600,
+    ) -> dict[str, Any]:
+        """As the port says: in the volume's session; without a volume or with secrets in a pod of its own."""
+        if volume is not None and not secrets:
+            return self._caller.in_session(
+                volume, program, arguments, writable=writable, env=env or {}, timeout_seconds=timeout_seconds
+            )
+        single_node = volume is not None and self.volumes.is_single_node(volume)
+        return self._caller.in_own_pod(
+            volume,
+            program,
+            arguments,
+            writable=writable,
+            env=env or {},
+            secrets=secrets or {},
+            timeout_seconds=timeout_seconds,
+            single_node=single_node,
+        )
+
+    def stream(
+        self, volume: str, program: str, arguments: Mapping[str, Any], *, writable: bool = False
+    ) -> AbstractContextManager[KubernetesStream]:
+        return self._caller.stream(volume, program, arguments, writable=writable)
+
+    def capacity(self) -> Capacity:
+        """Of all nodes that pods can go to; nothing where we may not look at nodes."""
+        return self._nodes.capacity()
+
+    def _used_by(self) -> Mapping[str, list[str]]:
+        jobs = self.api.items(self._place.jobs(), {"labelSelector": selector({**marks.OURS, marks.KIND: "job"})})
+        return users(self.api.items(self._place.pods()), jobs)
+
+    def _let_go(self, volume: str) -> None:
+        self.sessions.close([volume])
+        self.jobs.forget_pods(volume)
+
+    def _close(self, volumes: Iterable[str]) -> None:
+        self.sessions.close(volumes)
+
+
+def _connect(settings: KubernetesSettings, name: str, owner: str) -> KubernetesCluster:
+    return KubernetesCluster(settings, name=name, owner=owner)

@@ -1,0 +1,257 @@
+"""Jobs of one namespace: one batch/v1 Job a launch, created once, adopted by everyone who asks."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from blocks.clusters.errors import ConflictError, InUseError, NotFoundError, SlipwayError
+from blocks.clusters.job import Job, JobStatus
+from blocks.clusters.kubernetes import labels as marks
+from blocks.clusters.kubernetes import manifests
+from blocks.clusters.kubernetes.api import Api, ApiError
+from blocks.clusters.kubernetes.check import check_claims, check_job, check_room, check_secrets
+from blocks.clusters.kubernetes.exec import execute
+from blocks.clusters.kubernetes.labels import claim_label, selector
+from blocks.clusters.kubernetes.observe import Observer, has_labels, names_selector
+from blocks.clusters.kubernetes.place import Place
+from blocks.clusters.kubernetes.pods import STOP_GRACE_SECONDS
+from blocks.clusters.kubernetes.settings import KubernetesSettings
+from blocks.clusters.kubernetes.times import write_time
+from blocks.clusters.port import Capacity
+
+Json = dict[str, Any]
+
+_LOOK_SECONDS = 0.25
+_TOLD_SECONDS = 2
+"""What a kubelet needs to hear of it."""
+
+
+class KubernetesJobs:
+    """Jobs of one owner.
+
+    Args:
+        claim: a volume's claim by name; raises NotFoundError.
+        nodes: what each node has; empty where that is not known, or does not matter.
+        make_way: called with the volumes that only one node can mount, before a job that mounts them is made.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        place: Place,
+        settings: KubernetesSettings,
+        *,
+        claim: Callable[[str], Json],
+        nodes: Callable[[], list[Capacity]],
+        make_way: Callable[[Iterable[str]], None],
+    ) -> None:
+        self._api = api
+        self._place = place
+        self._settings = settings
+        self._claim = claim
+        self._nodes = nodes
+        self._make_way = make_way
+        self._observer = Observer(api, place, settings)
+
+    def submit(self, job: Job) -> JobStatus:
+        check_job(job)
+        there = self._settled(job.name)
+        if there is None:
+            check_room(job, self._nodes())
+            single = check_claims({mount.volume for mount in job.mounts}, self._claim)
+            check_secrets(job.secrets, self._api, self._place)
+            self._make_way(single)
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            try:
+                made = self._api.post(self._place.jobs(), manifests.job(job, self._settings, single, now))
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+                there = self._settled(job.name)  # somebody else was quicker, or our own request that seemed lost
+            else:
+                return self._observer.status(made, None)
+        return self._adopt(job, there)
+
+    def status(self, names: Iterable[str]) -> dict[str, JobStatus]:
+        wanted = set(names)
+        if not wanted:
+            return {}
+        found = self._observer.look(names_selector(sorted(wanted)))
+        return {status.name: status for status in found if status.name in wanted}
+
+    def find(self, labels: Mapping[str, str]) -> list[JobStatus]:
+        found = self._observer.look(self._selector(labels))
+        return [status for status in found if has_labels(status, labels)]
+
+    def watch(self, labels: Mapping[str, str], timeout_seconds: float) -> Iterator[JobStatus]:
+        """As the port says: lists, and a watch between two lists that says when to look again.
+
+        Whatever ends the watch (a timeout, a lost connection, an expired version), the next list puts it right.
+        """
+        until = time.monotonic() + timeout_seconds
+        seen: dict[str, JobStatus] = {}
+        while True:
+            with contextlib.suppress(SlipwayError):
+                for status in self.find(labels):
+                    if seen.get(status.name) != status:
+                        seen[status.name] = status
+                        yield status
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            self._wait_for_change(labels, min(left, self._settings.poll_seconds))
+
+    def logs(self, name: str, since: datetime | None = None) -> Iterator[str]:
+        job, pod = self._get(name)
+        del job
+        for container in _started_containers(pod):
+            yield from self._container_log(pod, container, since)
+
+    def stop(self, name: str, grace_seconds: float = STOP_GRACE_SECONDS) -> JobStatus:
+        """As the port says. The pod stays, with its log; it has `STOP_GRACE_SECONDS` at most.
+
+        A pod that has not been placed has no log to keep: its Job is suspended. One that has is told to end by a
+        deadline that is over, which makes its kubelet end it in the usual way, without anything being deleted.
+        """
+        job, pod = self._get(name)
+        status = self._observer.status(job, pod)
+        if not status.live:
+            return status
+        stop: Json = {"metadata": {"annotations": {marks.STOP: write_time(datetime.now(UTC))}}}
+        if not _is_placed(pod):
+            stop["spec"] = {"suspend": True}
+        self._patch(self._place.job(name), stop)
+        kill_at = time.monotonic() + grace_seconds + (_TOLD_SECONDS if grace_seconds else 0)
+        delete_at = kill_at + 15
+        told = False
+        while True:
+            job, pod = self._get(name)
+            status = self._observer.status(job, pod)
+            if not status.live:
+                return status
+            if pod is None or not _is_placed(pod):
+                self._patch(self._place.job(name), {"spec": {"suspend": True}})
+            elif not told:
+                told = self._patch(self._place.pod(pod["metadata"]["name"]), {"spec": {"activeDeadlineSeconds": 1}})
+            elif time.monotonic() >= delete_at:
+                self._api.delete(self._place.pod(pod["metadata"]["name"]), grace_seconds=0)
+            elif time.monotonic() >= kill_at:
+                self._kill(pod)
+            if time.monotonic() > delete_at + 30:
+                return status
+            time.sleep(_LOOK_SECONDS)
+
+    def delete(self, name: str) -> None:
+        found = self._observer.look_at(name)
+        if found is None:
+            return
+        status = self._observer.status(*found)
+        if status.live:
+            raise InUseError(f"The job {name!r} is {status.state}.", "Stop it first.")
+        self._api.delete(self._place.job(name), uid=status.uid)
+
+    def forget_pods(self, volume: str) -> None:
+        """Delete the pods of ended jobs that name a volume."""
+        self._observer.forget_pods(f"{marks.KIND},{claim_label(volume)}=mounted")
+
+    def _settled(self, name: str) -> JobStatus | None:
+        """The job of that name; one that is being deleted is waited for."""
+        for _ in range(240):
+            job = self._api.find(self._place.job(name))
+            if job is None:
+                return None
+            if (job["metadata"].get("labels") or {}).get(marks.KIND) != "job":
+                raise ConflictError(f"{name!r} is the name of a Job that is not Slipway's.", "Choose another name.")
+            if not job["metadata"].get("deletionTimestamp"):
+                found = self._observer.look_at(name)
+                return self._observer.status(*found) if found else None
+            time.sleep(_LOOK_SECONDS)
+        raise ConflictError(f"A job {name!r} is being deleted and does not go.", "Look at its finalizers.")
+
+    def _adopt(self, job: Job, there: JobStatus | None) -> JobStatus:
+        if there is None:
+            raise ConflictError(f"The job {job.name!r} was deleted while it was submitted.", "Submit it again.")
+        if there.request_hash != job.request_hash:
+            raise ConflictError(
+                f"A job {job.name!r} exists that was asked for differently.",
+                "Choose another name, or delete that job first.",
+            )
+        return there
+
+    def _get(self, name: str) -> tuple[Json, Json | None]:
+        found = self._observer.look_at(name)
+        if found is None:
+            raise NotFoundError(f"There is no job {name!r}.", "It may have been deleted.")
+        return found
+
+    def _selector(self, labels: Mapping[str, str]) -> str:
+        return selector({**labels, **marks.OURS, marks.KIND: "job"})
+
+    def _wait_for_change(self, labels: Mapping[str, str], seconds: float) -> None:
+        started = time.monotonic()
+        query = {"labelSelector": self._selector(labels), "resourceVersion": "0"}
+        seen: set[str] = set()
+        for event in self._api.watch(self._place.pods(), query, seconds):
+            name = event.get("object", {}).get("metadata", {}).get("name", "")
+            # The first event of each pod is how it was: only a second one is a change.
+            if event.get("type") != "ADDED" or time.monotonic() - started > 1 or name in seen:
+                return
+            seen.add(name)
+        if time.monotonic() - started < 0.5:  # the server is away: no storm of requests
+            time.sleep(min(seconds, 1))
+
+    def _container_log(self, pod: Json | None, container: str, since: datetime | None) -> Iterator[str]:
+        assert pod is not None
+        query = {"container": container}
+        if since is not None:
+            query["sinceTime"] = write_time(since)
+        rest = b""
+        try:
+            for piece in self._api.text(f"{self._place.pod(pod['metadata']['name'])}/log", query):
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from (line.decode(errors="replace") for line in lines)
+        except ApiError as error:
+            if error.status not in (400, 404):  # it has not begun, or is gone
+                raise
+        if rest:
+            yield rest.decode(errors="replace")
+
+    def _kill(self, pod: Json) -> None:
+        """End what runs without deleting the pod: a deleted pod takes its log with it."""
+        for container in _running_containers(pod):
+            with contextlib.suppress(SlipwayError, OSError):
+                execute(self._api, self._place, pod["metadata"]["name"], container, ["sh", "-c", "kill -9 -1"], b"", 10)
+
+    def _patch(self, path: str, change: Json) -> bool:
+        try:
+            self._api.patch(path, change)
+        except ApiError as error:
+            if error.status not in (404, 422):  # gone, or over meanwhile
+                raise
+        return True
+
+
+def _is_placed(pod: Json | None) -> bool:
+    return pod is not None and bool(pod["spec"].get("nodeName"))
+
+
+def _started_containers(pod: Json | None) -> list[str]:
+    """Names of the containers that have a log, in the order in which they started."""
+    status = (pod or {}).get("status") or {}
+    return [
+        container["name"]
+        for key in ("initContainerStatuses", "containerStatuses")
+        for container in status.get(key) or ()
+        if not (container.get("state") or {}).get("waiting")
+    ]
+
+
+def _running_containers(pod: Json) -> list[str]:
+    return [
+        container["name"]
+        for key in ("initContainerStatuses", "containerStatuses")
+        for container in pod["status"].get(key) or ()
+        if "running" in (container.get("state") or {})
+    ]

@@ -1,0 +1,183 @@
+"""Jobs and their pods, as the API server has them, in the port's words."""
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from blocks.clusters.job import JobStatus, Mount
+from blocks.clusters.kubernetes import labels as marks
+from blocks.clusters.kubernetes.api import Api, ApiError
+from blocks.clusters.kubernetes.diagnosis import Diagnosis, diagnose
+from blocks.clusters.kubernetes.labels import selector
+from blocks.clusters.kubernetes.place import Place
+from blocks.clusters.kubernetes.settings import KubernetesSettings
+from blocks.clusters.kubernetes.times import read_time
+
+Json = dict[str, Any]
+
+
+class Observer:
+    """Looks at jobs: one list of Jobs and one of pods, however many there are.
+
+    What Kubernetes would wait for in vain is ended by whoever looks, and stays on record on the Job.
+    """
+
+    def __init__(self, api: Api, place: Place, settings: KubernetesSettings) -> None:
+        self._api = api
+        self._place = place
+        self._settings = settings
+
+    def look(self, wanted: str) -> list[JobStatus]:
+        """All jobs that a label selector selects, oldest first.
+
+        Args:
+            wanted: a label selector, of Jobs and pods alike.
+        """
+        jobs = self._api.items(self._place.jobs(), {"labelSelector": wanted})
+        pods = self._pods(wanted) if jobs else {}
+        warnings = functools.cache(self._warnings)  # of all, once, and only if one needs them
+        return [self.status(job, pods.get(job["metadata"]["uid"]), warnings) for job in sorted(jobs, key=_age)]
+
+    def look_at(self, name: str) -> tuple[Json, Json | None] | None:
+        """A Job of ours and its pod."""
+        job = self._api.find(self._place.job(name))
+        if job is None or (job["metadata"].get("labels") or {}).get(marks.KIND) != "job":
+            return None
+        return job, self._pods(selector({**marks.OURS, marks.KIND: "job", marks.NAME: name})).get(
+            job["metadata"]["uid"]
+        )
+
+    def status(self, job: Json, pod: Json | None, warnings: Callable[[], list[Json]] | None = None) -> JobStatus:
+        """How a job goes.
+
+        Args:
+            warnings: all warning events of the namespace, oldest first; asked for here if they are needed.
+        """
+        found = diagnose(job, pod, self._settings, datetime.now(UTC))
+        if found.unexplained:
+            uid = (pod or job)["metadata"]["uid"]
+            events = [e for e in (warnings or self._warnings)() if (e.get("involvedObject") or {}).get("uid") == uid]
+            found = diagnose(job, pod, self._settings, datetime.now(UTC), events)
+        if found.give_up:
+            self._write_end(job, found, {"spec": {"suspend": True}})
+        elif found.fleeting:
+            self._write_end(job, found, {})
+        return job_status(job, pod, found)
+
+    def _pods(self, wanted: str) -> dict[str, Json]:
+        """UID of a Job → its newest pod."""
+        pods = self._api.items(self._place.pods(), {"labelSelector": wanted})
+        pods.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+        return {owner["uid"]: pod for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()}
+
+    def _warnings(self) -> list[Json]:
+        try:
+            events = self._api.items(self._place.events(), {"fieldSelector": "type=Warning"})
+        except ApiError:  # not everybody may
+            return []
+        return sorted(events, key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+
+    def forget_pods(self, wanted: str) -> None:
+        """Delete the pods of ended jobs, which keep a claim alive; how they ended stays on record on their Jobs.
+
+        Args:
+            wanted: a label selector of pods.
+        """
+        for pod in self._api.items(self._place.pods(), {"labelSelector": wanted}):
+            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+                continue
+            name = (pod["metadata"].get("labels") or {}).get("batch.kubernetes.io/job-name")
+            job = self._api.find(self._place.job(name)) if name else None
+            if job is not None:
+                self._write_end(job, diagnose(job, pod, self._settings, datetime.now(UTC)), {})
+            self._api.delete(self._place.pod(pod["metadata"]["name"]), grace_seconds=0)
+
+    def _write_end(self, job: Json, found: Diagnosis, change: Json) -> None:
+        """Write down how a job ended, with another change of it. Doing it twice is harmless."""
+        assert found.cause is not None
+        end = {
+            "state": found.state,
+            "cause": found.cause,
+            "reason": found.reason,
+            "exit_code": found.exit_code,
+            "last_lines": found.last_lines,
+        }
+        annotated = {"metadata": {"annotations": {marks.END: json.dumps(end)}}, **change}
+        try:
+            self._api.patch(self._place.job(job["metadata"]["name"]), annotated)
+        except ApiError as error:
+            if error.status not in (404, 403, 422):
+                raise
+
+
+def job_status(job: Json, pod: Json | None, found: Diagnosis) -> JobStatus:
+    metadata, annotations = job["metadata"], job["metadata"].get("annotations") or {}
+    status = (pod or {}).get("status") or {}
+    submitted = read_time(metadata["creationTimestamp"])
+    assert submitted is not None
+    mounts = json.loads(annotations.get(marks.MOUNTS, "[]"))
+    return JobStatus(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        request_hash=annotations.get(marks.REQUEST_HASH, ""),
+        state=found.state,
+        reason=found.reason,
+        cause=found.cause,
+        exit_code=found.exit_code,
+        submitted_at=submitted,
+        started_at=read_time(status.get("startTime")) or (_job_start(job) if found.exit_code == 0 else None),
+        ended_at=None if found.state.live else _ended_at(job, status),
+        labels=json.loads(annotations.get(marks.LABELS, "{}")),
+        mounts=tuple(Mount.model_validate(mount) for mount in mounts),
+        image_digest=_digest(status),
+        last_lines=found.last_lines,
+    )
+
+
+def _age(job: Json) -> tuple[str, str, str]:
+    """The server's clock decides, and within one of its seconds the submitters'."""
+    metadata = job["metadata"]
+    submitted = (metadata.get("annotations") or {}).get(marks.SUBMITTED, "")
+    return metadata["creationTimestamp"], submitted, metadata["name"]
+
+
+def has_labels(status: JobStatus, labels: Mapping[str, str]) -> bool:
+    """Labels select by cleaned values; two raw values may clean to one."""
+    return labels.items() <= status.labels.items()
+
+
+def names_selector(names: Sequence[str]) -> str:
+    base = selector({**marks.OURS, marks.KIND: "job"})
+    if len(names) > 50:  # a URL has its limits: ask for all
+        return base
+    return f"{base},{marks.NAME} in ({','.join(sorted(names))})"
+
+
+def _job_start(job: Json) -> datetime | None:
+    return read_time((job.get("status") or {}).get("startTime"))
+
+
+def _ended_at(job: Json, status: Json) -> datetime | None:
+    ends = [
+        (s.get("state") or {}).get("terminated", {}).get("finishedAt")
+        for key in ("initContainerStatuses", "containerStatuses")
+        for s in status.get(key) or ()
+    ]
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    times = _times(ends) or _times(
+        c.get("lastTransitionTime") for c in conditions if c["type"] in ("Complete", "Failed", "Suspended")
+    )
+    return max(times, default=None)
+
+
+def _times(texts: Iterable[str | None]) -> list[datetime]:
+    return [time for text in texts if (time := read_time(text)) is not None]
+
+
+def _digest(status: Json) -> str | None:
+    for container in status.get("containerStatuses") or ():
+        if container.get("name") == "main" and container.get("imageID"):
+            return str(container["imageID"])
+    return None

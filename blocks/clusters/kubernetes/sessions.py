@@ -1,0 +1,171 @@
+"""Sessions of one namespace: pods that have a volume mounted and wait for programs."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from blocks.clusters.errors import ConflictError, NotFoundError, SlipwayError
+from blocks.clusters.kubernetes import labels as marks
+from blocks.clusters.kubernetes import manifests
+from blocks.clusters.kubernetes.api import Api, ApiError
+from blocks.clusters.kubernetes.diagnosis import Diagnosis, diagnose
+from blocks.clusters.kubernetes.labels import claim_label, selector
+from blocks.clusters.kubernetes.place import Place
+from blocks.clusters.kubernetes.settings import KubernetesSettings
+from blocks.clusters.kubernetes.times import read_time
+from blocks.clusters.port import Session
+
+Json = dict[str, Any]
+
+_PATIENCE_SECONDS = 900
+_LOOK_SECONDS = 0.25
+
+
+class KubernetesSessions:
+    """Sessions of one owner.
+
+    Args:
+        claim: a volume's claim by name; raises NotFoundError.
+    """
+
+    def __init__(self, api: Api, place: Place, settings: KubernetesSettings, *, claim: Callable[[str], Json]) -> None:
+        self._api = api
+        self._place = place
+        self._settings = settings
+        self._claim = claim
+
+    def open(self, volume: str, writable: bool = True) -> Session:
+        """As the port says; it ends when it is stopped, or after a day without use."""
+        single_node = self._single_node(volume)
+        name = f"session-{secrets.token_hex(4)}"
+        self._api.post(
+            self._place.pods(),
+            manifests.session(name, volume, self._settings, internal=False, writable=writable, single_node=single_node),
+        )
+        try:
+            return _session(self._running(name))
+        except SlipwayError:
+            self._remove([name])
+            raise
+
+    def list(self) -> list[Session]:
+        """Internal ones, too."""
+        pods = [pod for pod in self._pods({}) if _is_live(pod)]
+        return sorted((_session(pod) for pod in pods), key=lambda session: (session.started_at, session.id))
+
+    def stop(self, session_id: str) -> None:
+        there = [session.id for session in self.list()]
+        if session_id not in there:
+            raise NotFoundError(f"There is no session {session_id!r}.", f"Open sessions: {', '.join(there) or 'none'}.")
+        self._remove([session_id])
+
+    def internal(self, volume: str) -> str:
+        """The name of the volume's internal session, started if it is not there, once it runs.
+
+        Raises:
+            NotFoundError: no such volume.
+            SlipwayError: it does not start; says why.
+        """
+        manifest = manifests.internal_session(volume, self._settings, single_node=self._single_node(volume))
+        name: str = manifest["metadata"]["name"]
+        while True:
+            pod = self._api.find(self._place.pod(name))
+            if pod is None:
+                try:
+                    self._api.post(self._place.pods(), manifest)
+                except ApiError as error:
+                    if error.status != 409:
+                        raise
+            elif _is_live(pod):
+                self._running(name)
+                return name
+            else:
+                self._remove([name])
+
+    def close(self, volumes: Iterable[str]) -> None:
+        """End the internal sessions of volumes and wait until they are gone."""
+        names = [
+            pod["metadata"]["name"]
+            for volume in volumes
+            for pod in self._pods({marks.INTERNAL: "true", claim_label(volume): "mounted"})
+        ]
+        self._remove(names)
+
+    def get_out_of_the_way(self, volume: str) -> None:
+        """Close the internal session of a volume that one node at a time can mount, while a job waits for a node.
+
+        The job has to go where the volume is mounted, which is where the session happens to be.
+        """
+        if not self._single_node(volume):
+            return
+        pods = self._api.items(self._place.pods(), {"labelSelector": f"{claim_label(volume)}=mounted"})
+        if any(pod["status"].get("phase") == "Pending" and not pod["spec"].get("nodeName") for pod in pods):
+            self.close([volume])
+
+    def _single_node(self, volume: str) -> bool:
+        claim = self._claim(volume)
+        if claim["metadata"].get("deletionTimestamp"):
+            raise ConflictError(f"The volume {volume!r} is being deleted.", "Choose another one.")
+        return "ReadWriteMany" not in (claim["spec"].get("accessModes") or ())
+
+    def _pods(self, labels: dict[str, str]) -> Sequence[Json]:
+        wanted = selector({**marks.OURS, marks.KIND: "session", **labels})
+        return self._api.items(self._place.pods(), {"labelSelector": wanted})
+
+    def _running(self, name: str) -> Json:
+        """Wait until a session runs.
+
+        Raises:
+            SlipwayError: it does not, and why.
+        """
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            pod = self._api.find(self._place.pod(name))
+            if pod is None or not _is_live(pod):
+                raise SlipwayError(f"The session {name} ended before it could be used.", "Try again.")
+            found = self._diagnose(pod)
+            if found.state == "running":
+                return pod
+            if found.give_up or time.monotonic() > until:
+                raise SlipwayError(f"The session {name} does not start: {found.reason}", "Mend that, and try again.")
+            time.sleep(_LOOK_SECONDS)
+
+    def _diagnose(self, pod: Json) -> Diagnosis:
+        """A session's pod is a job's pod without a Job."""
+        alone: Json = {"metadata": pod["metadata"], "spec": {}}
+        found = diagnose(alone, pod, self._settings, datetime.now(UTC))
+        if not found.unexplained:
+            return found
+        query = {"fieldSelector": f"involvedObject.uid={pod['metadata']['uid']}"}
+        return diagnose(alone, pod, self._settings, datetime.now(UTC), self._api.items(self._place.events(), query))
+
+    def _remove(self, names: Iterable[str]) -> None:
+        """Delete pods and wait until they are gone, for a while."""
+        left = list(names)
+        for name in left:
+            self._api.delete(self._place.pod(name), grace_seconds=1)
+        until = time.monotonic() + 60
+        while left and time.monotonic() < until:
+            left = [name for name in left if self._api.find(self._place.pod(name)) is not None]
+            if left:
+                time.sleep(_LOOK_SECONDS)
+
+
+def _is_live(pod: Json) -> bool:
+    ended = pod["status"].get("phase") in ("Succeeded", "Failed")
+    return not ended and not pod["metadata"].get("deletionTimestamp")
+
+
+def _session(pod: Json) -> Session:
+    labels = pod["metadata"]["labels"]
+    started = read_time(pod["metadata"]["creationTimestamp"])
+    assert started is not None
+    return Session(
+        id=pod["metadata"]["name"],
+        volume=pod["metadata"]["annotations"][marks.CLAIM],
+        writable=labels[marks.WRITABLE] == "true",
+        internal=labels[marks.INTERNAL] == "true",
+        started_at=started,
+    )

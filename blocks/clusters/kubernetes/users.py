@@ -1,0 +1,66 @@
+"""What mounts a volume, by the names that people know. Pure."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from blocks.clusters.kubernetes import labels as marks
+
+Json = dict[str, Any]
+
+
+def users(pods: Sequence[Json], jobs: Sequence[Json]) -> dict[str, list[str]]:
+    """Claim → what mounts it, or will once it has a pod.
+
+    Anybody's pod counts, ours or not, one that is ending too; internal sessions never do. A stranger's ended pod
+    counts, too: Kubernetes keeps a claim for as long as any pod names it.
+
+    Args:
+        pods: all of the namespace.
+        jobs: ours.
+    """
+    found: dict[str, list[str]] = {}
+
+    def note(claim: str, who: str) -> None:
+        if who not in (there := found.setdefault(claim, [])):
+            there.append(who)
+
+    ended = {
+        owner["uid"]
+        for pod in pods
+        if pod["status"].get("phase") in ("Succeeded", "Failed")
+        for owner in pod["metadata"].get("ownerReferences") or ()
+    }
+    for job in jobs:
+        if not _is_over(job) and job["metadata"].get("uid") not in ended:
+            for mount in json.loads((job["metadata"].get("annotations") or {}).get(marks.MOUNTS, "[]")):
+                note(mount["volume"], f"job {job['metadata']['name']}")
+    for pod in pods:
+        labels = pod["metadata"].get("labels") or {}
+        internal = labels.get(marks.INTERNAL) == "true" and labels.get(marks.KIND) == "session"
+        over = pod["status"].get("phase") in ("Succeeded", "Failed")
+        if internal or (over and marks.KIND in labels):
+            continue
+        for volume in pod["spec"].get("volumes") or ():
+            if source := volume.get("persistentVolumeClaim"):
+                who = _who(pod["metadata"]["name"], labels)
+                note(source["claimName"], f"{who} (ended; delete it)" if over else who)
+    return found
+
+
+def _who(name: str, labels: dict[str, str]) -> str:
+    match labels.get(marks.KIND):
+        case "job":
+            return f"job {labels.get('batch.kubernetes.io/job-name', name)}"
+        case "session":
+            return f"session {name}"
+        case "call":
+            return f"call {name}"
+    return f"pod {name}"
+
+
+def _is_over(job: Json) -> bool:
+    annotations = job["metadata"].get("annotations") or {}
+    stopped = (marks.STOP in annotations or marks.END in annotations) and job["spec"].get("suspend")
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return bool(stopped) or any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)

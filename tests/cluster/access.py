@@ -1,0 +1,108 @@
+"""The Kubernetes cluster that tests run on: the one-node one of this folder, or one that is named.
+
+`SLIPWAY_TEST_KUBECONFIG` names a kubeconfig; then `SLIPWAY_TEST_IMAGE` names our image there, and
+`SLIPWAY_TEST_STORAGE_CLASS` a class. Otherwise `up` starts the one-node cluster, or finds that it runs.
+"""
+
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blocks.clusters.kubernetes.cluster import KubernetesCluster
+from blocks.clusters.kubernetes.nodes import node_capacity
+from blocks.clusters.kubernetes.place import NODES
+from blocks.clusters.kubernetes.settings import KubernetesSettings
+from blocks.clusters.port import Capacity
+
+HERE = Path(__file__).parent
+NAMESPACES = "/api/v1/namespaces"
+
+
+@dataclass(frozen=True)
+class TestCluster:
+    """How to reach the cluster under test.
+
+    Args:
+        ours: started by `up`, so that tests may stop parts of it.
+    """
+
+    __test__ = False
+
+    kubeconfig: str
+    image: str
+    storage_class: str
+    ours: bool
+
+    def settings(self, **changes: Any) -> KubernetesSettings:
+        asked: dict[str, Any] = {
+            "image": self.image,
+            "kubeconfig": self.kubeconfig,
+            "storage_class": self.storage_class,
+            "access_mode": "ReadWriteOnce",
+            "poll_seconds": 1,
+            **changes,
+        }
+        return KubernetesSettings(**asked)
+
+    def connect(self, owner: str, **changes: Any) -> KubernetesCluster:
+        return KubernetesCluster(self.settings(**changes), owner=owner)
+
+    def capacity(self) -> Capacity:
+        """What its one node can give to pods."""
+        (node,) = self.connect("default").api.items(NODES)
+        return node_capacity(node, self.settings())
+
+
+def start() -> TestCluster:
+    """The named cluster, or the one-node one, started if it does not run."""
+    storage_class = os.environ.get("SLIPWAY_TEST_STORAGE_CLASS", "test-hostpath")
+    if named := os.environ.get("SLIPWAY_TEST_KUBECONFIG"):
+        return TestCluster(named, os.environ["SLIPWAY_TEST_IMAGE"], storage_class, ours=False)
+    kubeconfig, image = up()
+    return TestCluster(kubeconfig, image, storage_class, ours=True)
+
+
+def up() -> tuple[str, str]:
+    """Start what of the one-node cluster does not run; its kubeconfig and our image there."""
+    done = subprocess.run(
+        [HERE / "up"], env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"the test cluster did not start: {done.stderr[-2000:]}")
+    kubeconfig, image = done.stdout.split()[-2:]
+    return kubeconfig, image
+
+
+@contextlib.contextmanager
+def api_server_away(cluster: TestCluster) -> Iterator[None]:
+    """The API server of the one-node cluster is killed, and started again after the block."""
+    pid = Path(cluster.kubeconfig).parent.parent / "run" / "kube-apiserver.pid"
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    try:
+        yield
+    finally:
+        up()
+
+
+@contextlib.contextmanager
+def owner_of_its_own(cluster: TestCluster) -> Iterator[str]:
+    """A namespace that is deleted after use, with all that is in it."""
+    owner = f"test-{secrets.token_hex(4)}"
+    api = cluster.connect(owner).api
+    api.post(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": owner}})
+    while api.find(f"{NAMESPACES}/{owner}/serviceaccounts/default") is None:  # pods are refused until it is there
+        time.sleep(0.1)
+    try:
+        yield owner
+    finally:
+        for pod in api.items(f"{NAMESPACES}/{owner}/pods"):
+            api.delete(f"{NAMESPACES}/{owner}/pods/{pod['metadata']['name']}", grace_seconds=0)
+        api.delete(f"{NAMESPACES}/{owner}")

@@ -1,0 +1,35 @@
+"""The main job on a real Kubernetes: pods reach the tests' Hub on this machine by its network."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocks.hub_access import HubAccess
+from tests.cluster.access import TestCluster, owner_of_its_own
+from tests.tasks.conftest import Desk
+
+
+def on_this_machine(assets: Path) -> dict[str, Any]:
+    """A pod patch: the machine's network, and a folder of it."""
+    mount = {"name": "assets", "mountPath": str(assets), "readOnly": True}
+    return {
+        "spec": {
+            "hostNetwork": True,
+            "volumes": [{"name": "assets", "hostPath": {"path": str(assets)}}],
+            "containers": [{"name": "main", "volumeMounts": [mount]}],
+        }
+    }
+
+
+@pytest.fixture
+def owner(kubernetes: TestCluster) -> Iterator[str]:
+    with owner_of_its_own(kubernetes) as name:
+        yield name
+
+
+@pytest.fixture
+def desk(kubernetes: TestCluster, owner: str, hub_url: str, demo_assets: Path) -> Desk:
+    cluster = kubernetes.connect(owner, pod_patch=on_this_machine(demo_assets), poll_seconds=0.5)
+    return Desk(cluster, HubAccess(endpoint=hub_url), demo_assets, volume="research")

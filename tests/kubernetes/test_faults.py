@@ -1,0 +1,77 @@
+"""What must not change a run's outcome: flows that are killed, and an API server that goes away."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from blocks.clusters.job import JobState
+from tasks.runs.launch import read_run
+from tasks.runs.records import End
+from tests.cluster.access import TestCluster, api_server_away
+from tests.conftest import PROJECT
+from tests.kubernetes.conftest import on_this_machine
+from tests.tasks.conftest import Desk
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+
+def test_an_api_server_that_is_away_for_half_a_minute_does_not_change_a_runs_outcome(
+    desk: Desk, kubernetes: TestCluster
+) -> None:
+    if not kubernetes.ours:
+        pytest.skip("the API server of a cluster that was named is not ours to stop")
+    request = desk.request("one", pace__step_seconds=1.0)
+    launched = desk.launch(request)
+    ends: list[End | None] = []
+    following = threading.Thread(target=lambda: ends.append(desk.train(request).end))
+    following.start()
+    with api_server_away(kubernetes):
+        time.sleep(30)
+    following.join(300)
+    assert [end and end.state for end in ends] == ["completed"]
+    (job,) = desk.cluster.jobs.find({"slipway.dev/run": "one"})
+    assert (job.name, job.state) == (launched.job, JobState.COMPLETED)
+
+
+def test_a_flow_killed_at_ten_random_points_leaves_one_run_with_one_job(
+    desk: Desk, kubernetes: TestCluster, prefect_server: dict[str, str], hub_url: str, demo_assets: Path
+) -> None:
+    seed = random.randrange(10**6)
+    chance = random.Random(seed)
+    fields = kubernetes.settings(pod_patch=on_this_machine(demo_assets)).model_dump(mode="json")
+    block = {**fields, "owner": desk.cluster.owner}
+    parameters = {"name": "one", "volume": "research", "volume_size": "1Gi", "set": {"pace.step_seconds": 1.0}}
+    argv = [sys.executable, "-m", "tests.kubernetes.asking", json.dumps(block), hub_url, str(demo_assets)]
+
+    def ask() -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [*argv, json.dumps(parameters)],
+            cwd=PROJECT,
+            env={**os.environ, **prefect_server},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    for _ in range(10):
+        flow = ask()
+        time.sleep(chance.uniform(4, 12))
+        flow.kill()
+        flow.wait()
+    last = ask()
+    said = last.communicate(timeout=300)[0]
+    assert last.returncode == 0, (seed, said[-3000:])
+    record = read_run(desk.cluster, "research", "one")
+    assert record.last and record.last.attempt == 1 and record.last.end, seed
+    assert record.last.end.state == "completed", (seed, record.last.end)
+    assert len(desk.cluster.jobs.find({"slipway.dev/run": "one"})) == 1, seed
+    staging = [job for job in desk.cluster.jobs.find({}) if "slipway.dev/stage" in job.labels]
+    assert all(job.state == JobState.COMPLETED for job in staging), (seed, staging)
+    assert len({job.labels["slipway.dev/stage"] for job in staging}) == len(staging) == 2, (seed, staging)
