@@ -14,7 +14,6 @@ import pytest
 
 from blocks.clusters.job import JobState
 from blocks.clusters.local.cluster import LocalCluster
-from deployments.processes import log_of
 from deployments.stack import PROJECT
 from tasks.runs.job import RUN_LABEL
 from tasks.runs.launch import checkpoints, read_run
@@ -121,22 +120,6 @@ def test_a_flow_killed_at_any_moment_and_asked_again_loses_nothing_and_doubles_n
     assert jobs_of(cluster, "again") == [JobState.COMPLETED]
     assert [a.end.state for a in read_run(cluster, "v", "again").attempts if a.end] == ["completed"]
     assert len(cluster.jobs.find({})) == 3  # the model's, the dataset's, the run's: none twice
-
-
-def test_a_retry_of_the_same_flow_run_is_the_same_run(running: Running) -> None:
-    first = running.run("finetune/local", volume=VOLUME, set=SLOW)
-    until(lambda: any("launched" in line for line in running.log(first)), "launch")
-    (run,) = [line.split()[1].rstrip(":") for line in running.log(first) if "launched attempt" in line]
-
-    kill_flow(first)
-    # retried before the worker has said so, Prefect takes the new process's concurrency lease for the dead one's
-    worker = log_of(running.stack.state, "worker")
-    told = f"prefect.flow_runs.worker - Reported flow run '{first}' as crashed"
-    until(lambda: told in worker.read_text(), "the worker to report the crash")
-    running.api("POST", f"/flow_runs/{first}/set_state", {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}})
-
-    until(lambda: running.state(first)["type"] == "COMPLETED", "the retry to complete", 120)
-    assert jobs_of(running.cluster, run) == [JobState.COMPLETED]
 
 
 def test_a_killed_trainer_is_reported_and_asking_again_continues_from_its_newest_complete_step(
