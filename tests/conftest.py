@@ -78,6 +78,21 @@ class Running:
             time.sleep(0.3)
         return state
 
+    def completed(self, flow_run: str, seconds: float = 120) -> None:
+        """Wait until a flow run has completed; its log is shown if it ends in another way."""
+        state = self.wait(flow_run, "COMPLETED", "FAILED", "CRASHED", "CANCELLED", seconds=seconds)
+        if state["type"] != "COMPLETED":
+            time.sleep(3)  # the last lines are sent after the state
+            pytest.fail(f"{flow_run} is {state}\n" + "\n".join(self.log(flow_run)))
+
+    def logged(self, flow_run: str, text: str, seconds: float = 20) -> str:
+        """Wait for a line with the text; lines are sent up to seconds after what they tell of."""
+        deadline = time.monotonic() + seconds
+        while not (lines := [line for line in self.log(flow_run) if text in line]):
+            assert time.monotonic() < deadline, f"no {text!r} in\n" + "\n".join(self.log(flow_run))
+            time.sleep(0.3)
+        return lines[0]
+
     def log(self, flow_run: str) -> list[str]:
         asked = {"logs": {"flow_run_id": {"any_": [flow_run]}}, "sort": "TIMESTAMP_ASC", "limit": 200}
         found = self.api("POST", "/logs/filter", asked)

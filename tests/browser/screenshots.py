@@ -45,7 +45,7 @@ def take(running: Running, page: Page) -> None:
     form.fill(name="harbour-1", set={"optim.lr": 0.003})
     save(page, "run-form", top=page.get_by_text("Parameters", exact=True))
     flow_run = form.submit()
-    assert running.wait(flow_run, "COMPLETED", "FAILED", "CRASHED")["type"] == "COMPLETED", running.log(flow_run)
+    running.completed(flow_run)
 
     RunPage(page, site, UI, flow_run).expect_log("plan of run harbour-1")
     save(page, "flow-run", top=page.get_by_text("Beginning flow run"))

@@ -35,11 +35,6 @@ def jobs_of(running: Running, run: str) -> list[JobState]:
     return [job.state for job in running.cluster.jobs.find({RUN_LABEL: run})]
 
 
-def completes(running: Running, flow_run: str) -> None:
-    state = running.wait(flow_run, "COMPLETED", "FAILED", "CRASHED")
-    assert state["type"] == "COMPLETED", (state, running.log(flow_run))
-
-
 @both
 def test_a_fine_tune_runs_with_the_values_typed_into_the_form(running: Running, page: Page, site: str, ui: str) -> None:
     form = RunForm(page, site, ui, deployment(running, "finetune/local"))
@@ -47,7 +42,7 @@ def test_a_fine_tune_runs_with_the_values_typed_into_the_form(running: Running, 
     form.fill(name=f"typed-{ui}", volume=VOLUME, set={"max_steps": 20, "optim.lr": 0.003, "pace.step_seconds": 0})
     flow_run = form.submit()
 
-    completes(running, flow_run)
+    running.completed(flow_run)
     config = read_run(running.cluster, VOLUME, f"typed-{ui}").plan.config
     assert (config["max_steps"], config["optim"]["lr"], config["model"]["name"]) == (20, 0.003, "slipway/tiny-lm")
     RunPage(page, site, ui, flow_run).expect_log(f"plan of run typed-{ui}: nothing is in the way")
@@ -57,7 +52,7 @@ def test_a_volume_is_created_in_the_new_ui_and_grown_in_the_old_one(running: Run
     for ui, flow, size in (("v2", "create-volume", "2Gi"), ("v1", "grow-volume", "3Gi")):
         form = RunForm(page, site, ui, deployment(running, f"{flow}/local"))
         form.fill(volume="made", size=size)
-        completes(running, form.submit())
+        running.completed(form.submit())
         assert format_size(running.cluster.volumes.get("made").size) == size
 
 
@@ -81,7 +76,7 @@ def test_the_fork_form_continues_a_run(running: Running, page: Page, site: str, 
     form.fill(run="parent", volume=VOLUME, name=f"forked-{ui}", set={"max_steps": 30})
     flow_run = form.submit()
 
-    completes(running, flow_run)
+    running.completed(flow_run)
     plan = read_run(running.cluster, VOLUME, f"forked-{ui}").plan
     assert plan.resolved.source is not None
     assert (plan.resolved.source.run, plan.resolved.source.step, plan.max_steps) == ("parent", 20, 30)

@@ -86,7 +86,7 @@ def test_a_flow_killed_while_training_is_run_again_and_adopts_its_job(running: R
     running.wait(first, "CRASHED", "FAILED")
     again = running.run("finetune/local", name="killed", volume=VOLUME, set=SLOW)
 
-    assert running.wait(again, "COMPLETED", "FAILED", "CRASHED")["type"] == "COMPLETED"
+    running.completed(again)
     assert jobs_of(running.cluster, "killed") == [JobState.COMPLETED]
     record = read_run(running.cluster, VOLUME, "killed")
     assert [a.attempt for a in record.attempts] == [1]
@@ -136,7 +136,7 @@ def test_a_killed_trainer_is_reported_and_asking_again_continues_from_its_newest
     assert "SIGKILL" in state["message"] and "step" in state["message"], state
     newest = max(steps(running.cluster, "shot"))
     again = running.run("finetune/local", **ask)
-    assert running.wait(again, "COMPLETED", "FAILED", "CRASHED")["type"] == "COMPLETED"
+    running.completed(again)
     record = read_run(running.cluster, VOLUME, "shot")
     assert [(a.attempt, a.resume.kind, a.end.state) for a in record.attempts if a.end] == [
         (1, "base", "failed"),

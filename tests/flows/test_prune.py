@@ -16,8 +16,8 @@ def test_the_deployment_shows_what_goes_and_leaves_what_changed_a_moment_ago(run
     left.mkdir(parents=True)
 
     flow_run = running.run("prune/local", volume="pruned", keep_last=1)
-    assert running.wait(flow_run, "COMPLETED", "FAILED", "CRASHED")["type"] == "COMPLETED"
-    assert any("0 checkpoints would go" in line for line in running.log(flow_run))
+    running.completed(flow_run)
+    running.logged(flow_run, "0 checkpoints would go")
     assert step(layout, "r", 10).is_dir() and not left.exists()
     artifacts = running.api("POST", "/artifacts/latest/filter", {"artifacts": {"key": {"any_": ["pruned-retention"]}}})
     assert isinstance(artifacts, list) and "volume `pruned`" in artifacts[0]["data"]
