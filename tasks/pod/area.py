@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tasks.pod import reserve
 from tasks.pod.errors import NoSpaceError
 from tasks.pod.layout import Layout
 from tasks.pod.sizes import size_text
@@ -25,6 +26,7 @@ def staging_area(layout: Layout, name: str) -> Iterator[Path]:
 
     What is in it survives for the next attempt; `clear` empties it once its result has been published.
     """
+    reserve.keep(layout)
     area = layout.staging(name)
     area.mkdir(parents=True, exist_ok=True)
     with (area / "lock").open("a+") as lock:

@@ -14,6 +14,7 @@ from tasks.pod.partial import Partial
 from tasks.pod.progress import Progress
 from tasks.pod.ranged import Reader, StatusError
 from tasks.pod.records import sync_directory
+from tasks.pod.reserve import is_full
 
 PARALLEL = 4
 
@@ -81,7 +82,7 @@ class Fetcher:
             part.rename(target)
             sync_directory(target.parent)
         except OSError as error:
-            if error.errno in (28, 122):  # ENOSPC, EDQUOT
+            if is_full(error):
                 raise NoSpaceError(
                     f"The volume is full: {file.path} did not fit.",
                     "Grow it, prune checkpoints, or remove what is not needed; staging then continues where it was.",

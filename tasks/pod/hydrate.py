@@ -17,6 +17,7 @@ from tasks.pod.errors import ChangedError, NoSpaceError, PodError
 from tasks.pod.folders import list_folder
 from tasks.pod.layout import Layout
 from tasks.pod.node_cache import Lease, NodeCache
+from tasks.pod.reserve import is_full
 from tasks.pod.shared import manifests
 from tasks.pod.sizes import size_text
 from tasks.pod.weights import inspect
@@ -72,7 +73,7 @@ def place_weights(layout: Layout, plan: dict[str, Any], attempt: int, scratch: P
     except ChangedError:
         raise
     except (PodError, OSError) as error:
-        if isinstance(error, OSError) and error.errno not in (28, 122):  # ENOSPC, EDQUOT
+        if isinstance(error, OSError) and not is_full(error):
             raise
         why = error.what if isinstance(error, PodError) else f"The node's disk is full: {error}."
         if not asked.get("fallback"):

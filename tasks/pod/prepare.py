@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tasks.pod import holds, records
+from tasks.pod import holds, records, reserve
 from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.verdict import Checkpoint, Report, Verdict
 from tasks.pod.errors import ChangedError, NotThereError
@@ -29,6 +29,7 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
             and training can go on from none of them.
         NotThereError: the weights or the dataset are gone.
     """
+    reserve.keep(layout)  # so that the attempt's end can be written down whatever it does to the volume
     run, number = arguments["run"], int(arguments["attempt"])
     trust = {path.removeprefix(f"runs/{run}/") for path in arguments.get("trust") or ()}
     plan = read_plan(layout, run)

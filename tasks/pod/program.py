@@ -16,6 +16,7 @@ from typing import Any
 
 from tasks.pod.errors import BadInputError, NoSpaceError, PodError
 from tasks.pod.layout import Layout
+from tasks.pod.reserve import is_full, until_it_fits
 
 Program = Callable[[Layout, dict[str, Any]], dict[str, Any]]
 
@@ -58,6 +59,14 @@ PROGRAMS: dict[str, str] = {
 }
 """Name → `module:function`. A function takes the volume's layout and its arguments, and returns JSON."""
 
+MAKE_ROOM = frozenset(
+    {
+        *("datasets.remove", "holds.release", "retention.prune", "runs.delete", "runs.end", "runs.release"),
+        "snapshots.remove",
+    }
+)
+"""Programs that have to work on a full volume: they may use up what is reserved there. Each can be run again."""
+
 
 def load(name: str) -> Program:
     """Raises: BadInputError if the table has no such program."""
@@ -76,11 +85,15 @@ def main(argv: list[str]) -> int:
     try:
         name = argv[0]
         arguments = json.loads(argv[1] if as_job else sys.stdin.buffer.readline() or "{}")
-        answer = {"ok": load(name)(Layout.here(), arguments)}
+        program, layout = load(name), Layout.here()
+        if name in MAKE_ROOM:
+            answer = {"ok": until_it_fits(layout, lambda: program(layout, arguments))}
+        else:
+            answer = {"ok": program(layout, arguments)}
     except PodError as error:
         answer = {"error": {"kind": type(error).__name__, "what": error.what, "remedy": error.remedy}}
     except OSError as error:
-        if error.errno not in (28, 122):  # ENOSPC, EDQUOT
+        if not is_full(error):
             raise
         full = NoSpaceError(
             f"The volume is full: {error}.", "Grow it, prune checkpoints, or remove what is not needed."

@@ -4,6 +4,7 @@ Free of everything outside the standard library, because the supervisor starts w
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -13,17 +14,49 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+_RESERVE_SIZE = 1 << 20
+_PIECE = 1 << 16
+_PLENTY = 8 << 20  # bytes free from which on a spent reserve is filled up again
 
-def write_json(path: Path, content: dict[str, Any], *, once: bool = False) -> bool:
+
+def keep_reserve(reserve: Path) -> None:
+    """Set room aside for what must be written on a full disk, or fill it up again, where there is plenty."""
+    with contextlib.suppress(OSError):  # it is a help, and nobody's condition
+        disk = os.statvfs(reserve.parent)
+        whole = reserve.exists() and reserve.stat().st_size == _RESERVE_SIZE
+        if not whole and disk.f_bavail * disk.f_frsize >= _PLENTY:
+            reserve.write_bytes(os.urandom(_RESERVE_SIZE))  # what no file system compresses away
+
+
+def _give(reserve: Path) -> bool:
+    """Give a piece of the reserve back to the file system; False when nothing is left of it."""
+    with contextlib.suppress(OSError):
+        if size := reserve.stat().st_size:
+            os.truncate(reserve, max(0, size - _PIECE))
+            return True
+    return False
+
+
+def write_json(path: Path, content: dict[str, Any], *, once: bool = False, reserve: Path | None = None) -> bool:
     """Write a JSON file that readers see whole or not at all, also after a crash of the machine.
 
     Args:
         path: where; its directory exists.
         content: a JSON object.
         once: leave a file that is there as it is.
+        reserve: room for it on a full disk, see `keep_reserve`.
 
     Returns: whether this call wrote it.
     """
+    while True:
+        try:
+            return _write_json(path, content, once)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or reserve is None or not _give(reserve):
+                raise
+
+
+def _write_json(path: Path, content: dict[str, Any], once: bool) -> bool:
     temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     try:
         with temporary.open("x", encoding="utf-8") as file:

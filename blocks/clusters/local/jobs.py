@@ -20,7 +20,7 @@ from blocks.clusters.errors import ConflictError, InUseError, NotFoundError, Sli
 from blocks.clusters.job import Job, JobStatus
 from blocks.clusters.local import launch
 from blocks.clusters.local.environment import base_environment, look_up
-from blocks.clusters.local.files import remove_tree, try_lock, write_json
+from blocks.clusters.local.files import keep_reserve, remove_tree, try_lock, write_json
 from blocks.clusters.local.log import read_log
 from blocks.clusters.local.observe import observe, observe_all
 from blocks.clusters.local.place import Place
@@ -112,7 +112,7 @@ class LocalJobs:
         place = self._place(name)
         kill_at = time.time() + grace_seconds
         if self._status(name).live:
-            write_json(place.stop_request, {"kill_at": kill_at})
+            place.request_stop(kill_at)
         while (status := self._status(name)).live and time.time() < kill_at + 30:
             if end_unsupervised(place, kill_at):
                 continue
@@ -149,6 +149,7 @@ class LocalJobs:
     def _publish(self, job: Job, place: Place) -> None:
         """Make the job's directory appear, whole; somebody else's that appears first is fine."""
         look_up(job.secrets, self._root)  # a missing one must not leave a job behind that can not start
+        keep_reserve(place.reserve)
         new = place.directory.parent / f".new.{secrets.token_hex(8)}"
         new.mkdir(parents=True)
         try:

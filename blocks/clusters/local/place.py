@@ -75,6 +75,11 @@ class Place:
     def allocation_lock(self) -> Path:
         return self.root / "slots" / "allocation.lock"
 
+    @property
+    def reserve(self) -> Path:
+        """Room for requests to stop, and for how jobs ended, on a full disk."""
+        return self.root / "reserve"
+
     def read(self) -> dict[str, Any] | None:
         """What was submitted, or None."""
         return read_json(self.directory / "job.json")
@@ -95,7 +100,11 @@ class Place:
 
     def write_end(self, end: dict[str, Any]) -> bool:
         """Write down how it ended; the first to do so is right."""
-        return write_json(self.end, end, once=True)
+        return write_json(self.end, end, once=True, reserve=self.reserve)
+
+    def request_stop(self, kill_at: float) -> None:
+        """Ask its supervisor to end it, and to kill it from `kill_at` (unix time) on."""
+        write_json(self.stop_request, {"kill_at": kill_at}, reserve=self.reserve)
 
 
 def _identity(state: dict[str, Any] | None, role: str) -> Identity | None:

@@ -31,6 +31,7 @@ class LocalVolumes:
         self, root: Path, owner: str, cluster: str, used_by: Callable[[], Mapping[str, Sequence[str]]]
     ) -> None:
         self._directory = root / "volumes" / owner
+        self._reserve = root / "reserve"
         self._records = root / "records" / owner
         self._owner = owner
         self._cluster = cluster
@@ -89,7 +90,7 @@ class LocalVolumes:
                 raise InUseError(
                     f"The volume {name!r} is in use by {', '.join(users)}.", "Stop that first, or wait for its end."
                 )
-            write_json(self._record(name), {**record, "status": VolumeStatus.DELETING})
+            write_json(self._record(name), {**record, "status": VolumeStatus.DELETING}, reserve=self._reserve)
             with contextlib.suppress(FileNotFoundError):
                 self.path(name).rename(gone)
         remove_tree(gone)

@@ -1,5 +1,6 @@
 """A volume that fills while a run saves: the run says so, loses nothing, and goes on once there is room."""
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ import pytest
 
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.hub_access import HubAccess
+from tasks.runs.deletion import delete
+from tasks.runs.follow import follow
 from tests.tasks.conftest import Desk
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
@@ -18,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(disk)], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], capture_output=True)
     if mounted.returncode:
         pytest.skip(f"a small disk can not be mounted here: {mounted.stderr.decode().strip()}")
     yield disk
@@ -29,17 +32,34 @@ def test_a_run_that_fills_its_volume_says_so_and_goes_on_once_there_is_room(
     small_disk: Path, hub_url: str, demo_assets: Path
 ) -> None:
     desk = Desk(LocalCluster(small_disk, poll_seconds=0.1), HubAccess(endpoint=hub_url), demo_assets)
-    request = desk.request("r")
+    request = desk.request("r", max_steps=24)
 
     full = desk.train(request)
     assert full.end is not None and full.end.state == "failed"
     assert any("full" in line for line in full.end.last_lines), full.end
     complete = [c["step"] for c in full.checkpoints if c["verdict"] == "complete"]
-    assert complete and complete[-1] < 12, full
+    assert complete and complete[-1] < 24, full
 
-    subprocess.run(["mount", "-o", "remount,size=100m", str(small_disk)], check=True)
+    subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)
     done = desk.train(request)
 
     assert done.end is not None and done.end.state == "completed"
     assert done.launch.attempt.resume.step == complete[-1]
     assert done.launch.attempt.set_aside, "the torn step is set aside and reported"
+
+
+def test_on_a_disk_without_a_byte_left_an_end_is_written_down_and_a_run_can_be_deleted(
+    small_disk: Path, hub_url: str, demo_assets: Path
+) -> None:
+    desk = Desk(LocalCluster(small_disk, poll_seconds=0.1), HubAccess(endpoint=hub_url), demo_assets)
+    desk.train(desk.request("old", max_steps=1, ckpt__interval=1))
+    launched = desk.launch(desk.request("r", pace__step_seconds=5))
+
+    with (small_disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(1 << 12))
+    stopped = desk.cluster.jobs.stop(launched.job, grace_seconds=1)
+    (progress,) = follow(desk.cluster, [launched], lambda progress: None)
+
+    assert stopped.state == progress.end.state == "stopped"
+    assert delete(desk.cluster, desk.volume, "old").freed_bytes > 0
