@@ -38,7 +38,7 @@ class Drive:
     """A sweep that is being driven.
 
     Args:
-        notice: called after every look.
+        notice: called after every look; finds what was seen in `seen`, and what was decided in `written`.
         sleep: waits, in seconds.
     """
 
@@ -55,6 +55,7 @@ class Drive:
         self.state = State()
         self.watched: dict[str, Progress] = {}
         self.written: list[Entry] = []
+        self.seen: list[Progress] = []
         self._cluster = cluster
         self._notice = notice
         self._sleep = sleep
@@ -68,15 +69,18 @@ class Drive:
         """Raises: SlipwayError of a cluster that does not answer; the sweep can be gone on with."""
         self._reread()
         while self.state.over is None:
-            self._take_up()
-            self._stop_unwanted()
-            self._look()
-            self._turn()
-            self._notice(self)
+            self.one_turn()
             if self.state.over is None:
                 self._wait()
-        self._notice(self)
         return self.state
+
+    def one_turn(self) -> None:
+        """Look once, and do what follows from it."""
+        self._take_up()
+        self._stop_unwanted()
+        self._look()
+        self._turn()
+        self._notice(self)
 
     # what `rules` wants to know
 
@@ -231,8 +235,9 @@ class Drive:
     def _look(self) -> None:
         """Look at what lives, and once at what was over when it was taken up."""
         followed = {r: p for r, p in self.watched.items() if p.end is None or r not in self._looked_at}
+        self.seen = list(followed.values())
         if followed:
-            look(self._cluster, list(followed.values()))
+            look(self._cluster, self.seen)
             self._looked_at |= followed.keys()
 
     def _ended(self) -> tuple[list[Entry], list[dict[str, Any]]]:
