@@ -153,6 +153,9 @@ def best_run(cluster: "Cluster", sweep: str, volume: str | None) -> tuple[str, s
 
 def _boards(cluster: "Cluster", volume: str) -> "list[Board]":
     from tasks.reports.sweep_board import board
-    from tasks.sweeps.records import read_shown
+    from tasks.sweeps.records import read_sweeps
 
-    return [board(*read_shown(shown)) for shown in cluster.call(volume, "sweeps.list", {})["sweeps"]]
+    found, damaged = read_sweeps(cluster, volume)
+    for sweep, why in sorted(damaged.items()):
+        say(f"warning: sweep {sweep} on volume {volume} is left out: {why}")
+    return [board(record, state) for record, state in found]

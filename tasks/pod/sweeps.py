@@ -5,10 +5,12 @@ import re
 from typing import Any
 
 from tasks.pod import records, runs
-from tasks.pod.errors import PodError
+from tasks.pod.errors import ChangedError, PodError
 from tasks.pod.layout import Layout
 from tasks.pod.prepare import prepare
 
+PLAN: records.Shape = {"sweep": str, "request": dict, "created_at": str}
+_TURN_RECORD: records.Shape = {"by": str, "entries": list}
 _TURN = re.compile(r"([0-9]{8})\.json")
 
 
@@ -33,16 +35,21 @@ def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     """
     sweep = arguments["sweep"]
     home = layout.sweep(sweep)
-    plan = records.read_if_there(home / "plan.json")
+    plan = records.read_if_there(home / "plan.json", PLAN)
     turns = _turns(layout, sweep, 0) if plan else []
     return {"sweep": sweep, "plan": plan, "turns": turns, "driver": records.read_if_there(home / "driver.json")}
 
 
 def list_sweeps(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """{"sweeps": what `show` says of each, oldest plan first}."""
+    """{"sweeps": what `show` says of each, oldest plan first, "damaged": {sweep: what is wrong}}."""
     names = [p.parent.name for p in layout.sweeps.glob("*/plan.json")] if layout.sweeps.is_dir() else []
-    found = [show(layout, {"sweep": name}) for name in names]
-    return {"sweeps": sorted(found, key=lambda s: (s["plan"]["created_at"], s["sweep"]))}
+    found, damaged = [], {}
+    for name in names:
+        try:
+            found.append(show(layout, {"sweep": name}))
+        except ChangedError as error:
+            damaged[name] = str(error)
+    return {"sweeps": sorted(found, key=lambda s: (s["plan"]["created_at"], s["sweep"])), "damaged": damaged}
 
 
 def advance(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +74,7 @@ def advance(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     if entries := arguments["entries"]:
         path = layout.sweep(sweep) / "log" / f"{turn:08d}.json"
         written, _ = records.write_once(path, {"turn": turn, "by": arguments["driver"], "entries": entries})
-        if written["by"] != arguments["driver"] or written["entries"] != entries:
+        if written.get("by") != arguments["driver"] or written.get("entries") != entries:
             return {"taken": False, "turns": _turns(layout, sweep, turn), "runs": {}}
     return {"taken": True, "turns": [], "runs": {a["plan"]["run"]: _ready(layout, a) for a in arguments["ready"]}}
 
@@ -90,6 +97,6 @@ def _turns(layout: Layout, sweep: str, first: int) -> list[list[dict[str, Any]]]
     there = {int(m[1]) for p in folder.iterdir() if (m := _TURN.fullmatch(p.name))} if folder.is_dir() else set()
     found = []
     while first in there:
-        found.append(records.read_record(folder / f"{first:08d}.json")["entries"])
+        found.append(records.read_record(folder / f"{first:08d}.json", _TURN_RECORD)["entries"])
         first += 1
     return found

@@ -169,7 +169,7 @@ class Drive:
 
     def _enter(self, runs: dict[str, dict[str, Any]]) -> None:
         """Launch runs, or adopt them as they are."""
-        found = {run: RunRecord.model_validate(shown) for run, shown in runs.items() if "error" not in shown}
+        found = {run: RunRecord.read(f"run {run}", shown) for run, shown in runs.items() if "error" not in shown}
         names = [r.last.job for r in found.values() if r.last and r.last.job and r.last.end is None]
         jobs = self._cluster.jobs.status(names) if names else {}
         for run, shown in runs.items():

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 
+from blocks.clusters.errors import SlipwayError
 from tasks.runs.records import Record
 from tasks.sweeps.axes import Point
 
@@ -96,7 +97,14 @@ _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 
 def read_entry(record: dict[str, Any]) -> Entry:
-    return _ENTRY.validate_python(record)
+    """Raises: SlipwayError: it is not an entry that was written."""
+    try:
+        return _ENTRY.validate_python(record)
+    except ValidationError as error:
+        raise SlipwayError(
+            f"An entry in the log of a sweep is damaged: {error.errors()[0]['msg']}.",
+            "Restore the sweep's log from a backup of the volume.",
+        ) from None
 
 
 @dataclass

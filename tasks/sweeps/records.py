@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from blocks.clusters.errors import NotFoundError
+from blocks.clusters.errors import NotFoundError, SlipwayError
 from blocks.clusters.port import Cluster
 from tasks.pod.trainers.adapter import Problem
 from tasks.pod.trainers.table import adapter
@@ -55,8 +55,20 @@ def read_sweep(cluster: Cluster, volume: str, sweep: str) -> tuple[SweepRecord, 
 
 def read_shown(shown: dict[str, Any]) -> tuple[SweepRecord, State]:
     """The same, of what `sweeps.show` said."""
-    record = SweepRecord.model_validate(shown["plan"])
+    record = SweepRecord.read(f"sweep {shown['sweep']}", shown["plan"])
     return record, replay([read_entry(entry) for entry in turn] for turn in shown["turns"])
+
+
+def read_sweeps(cluster: Cluster, volume: str) -> tuple[list[tuple[SweepRecord, State]], dict[str, str]]:
+    """The sweeps of a volume, oldest first, and sweep → what is wrong with its records."""
+    answer = cluster.call(volume, "sweeps.list", {})
+    found, damaged = [], dict(answer["damaged"])
+    for shown in answer["sweeps"]:
+        try:
+            found.append(read_shown(shown))
+        except SlipwayError as error:
+            damaged[shown["sweep"]] = str(error)
+    return found, damaged
 
 
 def config_of(request: SweepRequest, start: Start) -> dict[str, Any]:
