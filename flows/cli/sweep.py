@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -75,7 +75,7 @@ def sweep(
     if only_plan:
         return
 
-    def flow() -> "SweepResult | Any":
+    def flow() -> "SweepResult":
         from flows.sweep import sweep as sweep_flow
 
         return sweep_flow(

@@ -38,6 +38,7 @@ PROGRAMS: dict[str, str] = {
     "runs.delete": "tasks.pod.letting_go:delete",
     "runs.end": "tasks.pod.runs:end",
     "runs.export": "tasks.pod.export:export",
+    "runs.followed": "tasks.pod.runs:followed",
     "runs.list": "tasks.pod.runs:list_runs",
     "runs.observe": "tasks.pod.observe:observe",
     "runs.prepare": "tasks.pod.prepare:prepare",

@@ -14,6 +14,9 @@ from tasks.runs.decision import gone
 from tasks.runs.launch import Launch, write_end
 from tasks.runs.records import End
 
+SIGN_OF_LIFE_SECONDS = 60.0
+"""How often a follower says that it follows."""
+
 
 @dataclass
 class Progress:
@@ -65,8 +68,13 @@ def follow(
         The last of each, in the order given.
     """
     runs = [Progress(launch, end=launch.attempt.end) for launch in launches]
+    said_at = -SIGN_OF_LIFE_SECONDS
     while True:
         live = [p for p in runs if p.end is None]
+        if live and time.monotonic() - said_at >= SIGN_OF_LIFE_SECONDS:
+            said_at = time.monotonic()
+            followed = {"runs": [p.launch.plan.run for p in live]}
+            cluster.call(live[0].launch.plan.volume, "runs.followed", followed, writable=True)
         look(cluster, live or runs)
         for progress in live:
             if progress.end is not None:

@@ -71,6 +71,12 @@ def read_sweeps(cluster: Cluster, volume: str) -> tuple[list[tuple[SweepRecord, 
     return found, damaged
 
 
+def driven_at(shown: dict[str, Any]) -> datetime | None:
+    """When somebody last drove a sweep, of what `sweeps.show` said; None if nobody ever did."""
+    at = (shown.get("driver") or {}).get("at")
+    return datetime.fromisoformat(at) if at else None
+
+
 def config_of(request: SweepRequest, start: Start) -> dict[str, Any]:
     """The config of a trial's run.
 
