@@ -145,7 +145,7 @@ def _parent(cluster: Cluster, volume: str | None, request: RunRequest) -> PlanRe
     if volume is None or request.fork_of is None:
         return None
     shown = cluster.call(volume, "runs.show", {"run": request.fork_of.run})
-    return PlanRecord.model_validate(shown["plan"]) if shown["plan"] else None
+    return PlanRecord.read(f"run {request.fork_of.run}", shown["plan"]) if shown["plan"] else None
 
 
 def _snapshot_on_record(cluster: Cluster, hub: HubAccess, record: PlanRecord) -> SnapshotToStage | None:

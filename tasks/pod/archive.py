@@ -16,6 +16,7 @@ from typing import BinaryIO, cast
 
 from tasks.pod.area import remove_tree
 from tasks.pod.errors import BadInputError, ChangedError, NotThereError
+from tasks.pod.layout import real
 from tasks.pod.walk import Entry, check_name, walk
 
 _TREE = "tree"
@@ -218,7 +219,7 @@ class _Unpacking:
         if Path(to).is_absolute() or not leads.is_relative_to(root):
             raise BadInputError(f"The stream has a link that leads outside, to {to!r}.", "Do not unpack it.")
         link.symlink_to(to)
-        if not link.resolve().is_relative_to(root.resolve()):
+        if not real(link).is_relative_to(real(root)):
             link.unlink()
             raise BadInputError(f"The stream has a link that leads outside, to {to!r}.", "Do not unpack it.")
 

@@ -10,7 +10,7 @@ from typing import Any
 from tasks.pod import archive
 from tasks.pod.area import is_owned, require_space, staging_area
 from tasks.pod.errors import BadInputError, NotThereError
-from tasks.pod.layout import OURS, Layout, volume_relative
+from tasks.pod.layout import OURS, Layout, real, volume_relative
 from tasks.pod.publish import set_aside
 from tasks.pod.usage import allocated
 from tasks.pod.walk import check_name
@@ -194,7 +194,7 @@ def _destination(layout: Layout, path: str, name: str) -> Path:
             raise BadInputError(f"{name!r} can not be the name of a file.", "Name the whole path on the volume.")
         final = final / name
     check_destination(layout.relative(final))
-    check_destination(layout.relative(layout.root.resolve() / final.resolve().relative_to(layout.root.resolve())))
+    check_destination(layout.relative(real(layout.root) / real(final).relative_to(real(layout.root))))
     return final
 
 

@@ -43,7 +43,8 @@ def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | Non
         version=_version(),
     )
     arguments = {"run": request.run, "plan": record.model_dump(mode="json")}
-    there = PlanRecord.model_validate(cluster.call(request.volume, "runs.claim", arguments, writable=True)["plan"])
+    claimed = cluster.call(request.volume, "runs.claim", arguments, writable=True)["plan"]
+    there = PlanRecord.read(f"run {request.run}", claimed)
     if there.request_hash != record.request_hash:
         changed = "; ".join(differences(there.request.asked(), request.asked()))
         raise ConflictError(

@@ -20,7 +20,7 @@ class Key:
             contents are not checked, or "any" for what is not checked at all.
         example: a value as TOML, shown as remedy.
         required: whether a config without it can work.
-        at_least, above, below: bounds of a number.
+        at_least, at_most, above, below: bounds of a number; a whole one is always below 2**63, as in TOML.
         length: items of an array; None for any number.
         item: what each item of an array is; None for anything.
         one_of: the texts that are allowed; empty for any.
@@ -30,6 +30,7 @@ class Key:
     example: str = ""
     required: bool = False
     at_least: float | None = None
+    at_most: float | None = None
     above: float | None = None
     below: float | None = None
     length: int | None = None
@@ -53,7 +54,12 @@ class Key:
         }
         bounds = [
             f"{word} {bound:g}"
-            for word, bound in (("of at least", self.at_least), ("above", self.above), ("below", self.below))
+            for word, bound in (
+                ("of at least", self.at_least),
+                ("of at most", self.at_most),
+                ("above", self.above),
+                ("below", self.below),
+            )
             if bound is not None
         ]
         return " ".join([words[self.kind], " and ".join(bounds)]).strip()
@@ -74,10 +80,11 @@ class Key:
         number = int if self.kind == "integer" else int | float
         if isinstance(value, bool) or not isinstance(value, number):
             return False
-        if isinstance(value, float) and not math.isfinite(value):
+        if not math.isfinite(value) if isinstance(value, float) else not -(2**63) <= value < 2**63:
             return False
         return (
             (self.at_least is None or value >= self.at_least)
+            and (self.at_most is None or value <= self.at_most)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)
         )
