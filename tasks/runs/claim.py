@@ -6,7 +6,6 @@ from importlib.metadata import PackageNotFoundError, version
 from blocks.clusters.errors import ConflictError
 from blocks.clusters.port import Cluster
 from tasks.plans.plan import Plan
-from tasks.pod.trainers.table import adapter
 from tasks.runs.records import Dataset, PlanRecord, Resolved, TrainerFacts, Weights
 from tasks.runs.request import differences
 
@@ -24,7 +23,7 @@ def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | Non
     if plan.record is not None:
         return plan.record
     request = plan.request
-    trainer = adapter(request.trainer.kind)
+    trainer = request.adapter
     record = PlanRecord(
         run=request.run,
         volume=request.volume,
