@@ -5,7 +5,22 @@ from typing import Annotated
 
 import typer
 
-from flows.cli import checkpoints, export, files, fork, letting_go, prune, register, runs, stage, staged, train, volumes
+from flows.cli import (
+    checkpoints,
+    export,
+    files,
+    fork,
+    letting_go,
+    prune,
+    register,
+    runs,
+    stage,
+    staged,
+    sweep,
+    sweeps,
+    train,
+    volumes,
+)
 
 app = typer.Typer(
     name="slipway",
@@ -21,6 +36,8 @@ app.add_typer(staged.models, name="models")
 app.add_typer(staged.datasets, name="datasets")
 train.add_to(app)
 fork.add_to(app)
+sweep.add_to(app)
+app.add_typer(sweeps.app, name="sweeps")
 letting_go.add_to(runs.app)
 app.add_typer(runs.app, name="runs")
 checkpoints.add_to(app)
