@@ -89,7 +89,7 @@ def _on_volume(cluster: Cluster, volume: str | None, model: str, add: Add) -> We
     if not found["ok"]:
         raise Blocked("weights", f"{model}: {found['why']}", found.get("remedy", ""))
     add(Mark.READY, "weights", f"{model}: {found['why']}")
-    return Weights(path=path, bytes=found["bytes"])
+    return Weights(path=path, bytes=found["bytes"], fingerprint=found["fingerprint"])
 
 
 def find_dataset(
@@ -128,7 +128,7 @@ def find_dataset(
         raise Blocked(
             "dataset",
             f"{path} is not on volume {volume}.",
-            f"Stage it: `slipway stage dataset {pieces[1]} …`.",
+            f"Stage it: `slipway stage dataset {pieces[1]} SOURCE --volume {volume}`.",
         )
     add(Mark.READY, "dataset", f"{state['path']}: {format_size(state['bytes'])}")
     check_content(state["content"], needs, add)

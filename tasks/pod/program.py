@@ -61,6 +61,7 @@ PROGRAMS: dict[str, str] = {
     "transfer.ls": "tasks.pod.transfer:ls",
     "transfer.receive": "tasks.pod.transfer:receive",
     "transfer.send": "tasks.pod.transfer:send",
+    "volume.missing": "tasks.pod.transfer:missing",
     "volume.usage": "tasks.pod.usage:usage",
     "weights.inspect": "tasks.pod.weights:inspect",
 }

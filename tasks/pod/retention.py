@@ -16,7 +16,7 @@ from tasks.pod.errors import BadInputError, PodError
 from tasks.pod.layout import Layout, real
 from tasks.pod.letting_go import finish_deleting
 from tasks.pod.runs import read_attempts, read_plan
-from tasks.pod.trainers.table import adapter
+from tasks.pod.trainers.table import adapter_of
 
 GRACE_SECONDS = 900.0
 """How long anything stays after it was last written, linked or renamed."""
@@ -232,7 +232,7 @@ def _thins_out_itself(layout: Layout, plan: dict[str, Any]) -> bool:
     if not attempts or attempts[-1]["end"] is not None:
         return False
     try:
-        return adapter(plan["trainer"]["kind"]).needs(plan["config"]).keep_last is not None
+        return adapter_of(plan).needs(plan["config"]).keep_last is not None
     except (PodError, KeyError):
         return False
 

@@ -59,6 +59,15 @@ def ls(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def missing(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """{"missing": those of "paths" that are not there}.
+
+    Raises:
+        BadInputError: a path leads out of the volume.
+    """
+    return {"missing": [path for path in arguments["paths"] if not layout.resolve(path).exists()]}
+
+
 def du(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     """How much a directory holds.
 

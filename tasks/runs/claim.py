@@ -7,7 +7,6 @@ from importlib.metadata import PackageNotFoundError, version
 from blocks.clusters.errors import ConflictError
 from blocks.clusters.port import Cluster
 from tasks.plans.plan import Plan
-from tasks.pod.trainers.table import adapter
 from tasks.runs.records import Dataset, PlanRecord, Resolved, TrainerFacts, Weights
 from tasks.runs.request import RunRequest, differences
 
@@ -45,7 +44,7 @@ def record_of(request: RunRequest, resolved: Resolved) -> PlanRecord:
         request: one whose config has no problems.
         resolved: what it reads, staged.
     """
-    trainer = adapter(request.trainer.kind)
+    trainer = request.adapter
     return PlanRecord(
         run=request.run,
         volume=request.volume,

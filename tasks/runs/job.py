@@ -4,7 +4,6 @@ import json
 
 from blocks.clusters.job import Job, Mount
 from blocks.clusters.names import fit_name
-from tasks.pod.trainers.table import adapter
 from tasks.runs.records import PlanRecord
 from tasks.runs.request import hash_request
 
@@ -40,7 +39,7 @@ def job_name(plan: PlanRecord, attempt: int) -> str:
 
 def job_of(plan: PlanRecord, attempt: int) -> Job:
     """The job of attempt `attempt`: the same job whoever builds it, whenever."""
-    trainer, settings = adapter(plan.trainer.kind), plan.request.trainer
+    trainer, settings = plan.request.adapter, plan.request.trainer
     own = f"runs/{plan.run}"
     return Job(
         name=job_name(plan, attempt),
@@ -52,7 +51,9 @@ def job_of(plan: PlanRecord, attempt: int) -> Job:
             *("python", "-m", "tasks.pod.program", "--quiet", "runs.render"),
             json.dumps({"run": plan.run, "attempt": attempt}),
         ),
-        command=tuple(trainer.command(f"/scratch/{trainer.config_name}", gpus=settings.resources.gpus, nodes=1)),
+        command=tuple(
+            trainer.command(plan.config, f"/scratch/{trainer.config_name}", gpus=settings.resources.gpus, nodes=1)
+        ),
         node_cache=plan.request.weights.placement == "node",
         env={**OFFLINE, **CACHES, **settings.env},
         secrets=settings.secrets,

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 from blocks.clusters.errors import ConflictError, SlipwayError
 from blocks.clusters.port import Cluster
-from tasks.pod.trainers.table import adapter
 from tasks.runs.claim import slipway_version
 from tasks.runs.records import Dataset, Weights
 from tasks.sweeps.plan import SweepPlan
@@ -34,7 +33,7 @@ def claim_sweep(cluster: Cluster, plan: SweepPlan, staged: Sequence[tuple[Weight
     if plan.record is not None:
         return plan.record
     request = plan.request
-    trainer = adapter(request.base.trainer.kind)
+    trainer = request.base.adapter
     inputs = []
     for run, (weights, dataset) in zip(plan.runs, staged, strict=True):
         needs = trainer.needs(run.request.config)

@@ -11,7 +11,6 @@ from tasks.plans.check import make_plan
 from tasks.plans.plan import Item, Mark, Plan
 from tasks.pod.errors import PodError
 from tasks.pod.trainers.adapter import Needs
-from tasks.pod.trainers.table import adapter
 from tasks.runs.request import differences
 from tasks.sweeps.axes import Point
 from tasks.sweeps.log import Origin, Start, State
@@ -84,7 +83,7 @@ def make_sweep_plan(cluster: Cluster, hub: HubAccess, request: SweepRequest) -> 
             items += [i for i in plan.items if i not in seen]
             seen |= set(plan.items)
         if not any(i.mark is Mark.BLOCKED for i in items):
-            needs = adapter(request.base.trainer.kind).needs(runs[0].request.config)
+            needs = request.base.adapter.needs(runs[0].request.config)
             items += [*_checkpoints(request, needs), *_size(cluster, request, needs)]
     return SweepPlan(request=request, items=tuple(items), runs=tuple(runs), first=first)
 
@@ -142,7 +141,7 @@ def _start(request: SweepRequest, point: Point) -> Start:
 
 def _groups(request: SweepRequest) -> Iterator[Start]:
     """A trial for each model and dataset that the axes' choices lead to."""
-    trainer, axes = adapter(request.base.trainer.kind), request.search.axes
+    trainer, axes = request.base.adapter, request.search.axes
 
     def reads(point: Point) -> tuple[str, str | None]:
         config = config_of(request, _start(request, point))
@@ -164,8 +163,16 @@ def _groups(request: SweepRequest) -> Iterator[Start]:
 
 def _checkpoints(request: SweepRequest, needs: Needs) -> Iterator[Item]:
     search = request.search
+    if needs.resume is not None:
+        detail = "continues from a checkpoint, and trials begin from the base weights."
+        yield Item(subject="config", mark=Mark.BLOCKED, detail=detail, remedy="Remove that from the config.")
     if search.method not in ("halving", "pbt"):
         return
+    if needs.max_steps != (steps := _start(request, {}).max_steps):
+        detail = f"takes its last step from elsewhere: {search.steps_key} is {steps} and it would train to "
+        detail += f"{needs.max_steps or 'no last step'}."
+        remedy = "Say with steps_key which key of the config it is."
+        yield Item(subject="search steps_key", mark=Mark.BLOCKED, detail=detail, remedy=remedy)
     subject, remedy = f"trainer {request.base.trainer.kind}", "Set how often it saves in the config."
     if needs.checkpoint_every == 0:
         detail = f"saves no checkpoints, and {search.method} goes on from them."

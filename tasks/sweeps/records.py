@@ -6,7 +6,6 @@ from typing import Any
 from blocks.clusters.errors import NotFoundError, SlipwayError
 from blocks.clusters.port import Cluster
 from tasks.pod.trainers.adapter import Problem
-from tasks.pod.trainers.table import adapter
 from tasks.pod.trainers.toml_config import set_keys
 from tasks.runs.claim import record_of
 from tasks.runs.records import Dataset, PlanRecord, Record, Resolved, Source, Weights
@@ -83,12 +82,12 @@ def config_of(request: SweepRequest, start: Start) -> dict[str, Any]:
     Raises:
         BadInputError: an axis leads through something that is no table.
     """
-    steps = {} if start.max_steps is None else {"max_steps": start.max_steps}
+    steps = {} if start.max_steps is None else {request.search.steps_key: start.max_steps}
     return set_keys(request.base.config, {**start.point, **steps})
 
 
 def problems_of(request: SweepRequest, config: dict[str, Any]) -> list[Problem]:
-    return adapter(request.base.trainer.kind).problems(config)
+    return request.base.adapter.problems(config)
 
 
 def run_request(request: SweepRequest, start: Start) -> RunRequest:
@@ -106,7 +105,7 @@ def plan_of(record: SweepRecord, start: Start) -> PlanRecord:
         start: one whose config has no problems.
     """
     request = run_request(record.request, start)
-    needs = adapter(request.trainer.kind).needs(request.config)
+    needs = request.adapter.needs(request.config)
     inputs = next(i for i in record.inputs if (i.model, i.data) == (needs.model, needs.dataset))
     source = None
     if start.origin is not None:
