@@ -52,7 +52,7 @@ class Drive:
     ) -> None:
         self.record = record
         self.search = record.request.search
-        self.state = State()
+        self.state = State(self.search.sign)
         self.watched: dict[str, Progress] = {}
         self.written: list[Entry] = []
         self.seen: list[Progress] = []
@@ -97,7 +97,7 @@ class Drive:
 
     def _reread(self) -> None:
         shown = self._cluster.call(self.record.volume, "sweeps.show", {"sweep": self.record.sweep})
-        self.state, self._proposals = State(), proposals(self.search)
+        self.state, self._proposals = State(self.search.sign), proposals(self.search)
         for turn in shown["turns"]:
             self._apply(read_entry(entry) for entry in turn)
             self.state.turns += 1
