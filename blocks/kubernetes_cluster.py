@@ -149,6 +149,14 @@ class KubernetesCluster(Block):
         json_schema_extra={"position": 22},
     )
 
+    shell_idle_seconds: int = Field(
+        default=3600,
+        gt=0,
+        title="Keep shells, seconds",
+        description="After which a person's session ends itself where nobody types and nothing runs.",
+        json_schema_extra={"position": 23},
+    )
+
     def connect(self) -> Cluster:
         """The cluster that this block describes."""
         settings = KubernetesSettings.model_validate(

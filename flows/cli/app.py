@@ -5,7 +5,21 @@ from typing import Annotated
 
 import typer
 
-from flows.cli import checkpoints, export, files, fork, letting_go, prune, register, runs, stage, staged, train, volumes
+from flows.cli import (
+    checkpoints,
+    export,
+    files,
+    fork,
+    letting_go,
+    prune,
+    register,
+    runs,
+    shell,
+    stage,
+    staged,
+    train,
+    volumes,
+)
 
 app = typer.Typer(
     name="slipway",
@@ -15,6 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # help made with Rich takes three times as long
 )
 files.add_to(volumes.app)
+shell.add_to(volumes.app)
 app.add_typer(volumes.app, name="volumes")
 app.add_typer(stage.app, name="stage")
 app.add_typer(staged.models, name="models")

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tasks.pod.errors import BadInputError, NoSpaceError, PodError
+from tasks.pod.errors import BadInputError, NoSpaceError, PodError, StartedBeforeError
 from tasks.pod.layout import Layout
 from tasks.pod.reserve import is_full, until_it_fits
 
@@ -50,10 +50,13 @@ PROGRAMS: dict[str, str] = {
     "snapshots.state": "tasks.pod.snapshots:state",
     "snapshots.verify": "tasks.pod.verify:verify",
     "staging.progress": "tasks.pod.staging:progress",
+    "transfer.arrived": "tasks.pod.transfer:arrived",
+    "transfer.cat": "tasks.pod.transfer:cat",
     "transfer.du": "tasks.pod.transfer:du",
     "transfer.ls": "tasks.pod.transfer:ls",
     "transfer.receive": "tasks.pod.transfer:receive",
     "transfer.send": "tasks.pod.transfer:send",
+    "volume.probe": "tasks.pod.usage:probe",
     "volume.usage": "tasks.pod.usage:usage",
     "weights.inspect": "tasks.pod.weights:inspect",
 }
@@ -82,6 +85,7 @@ def main(argv: list[str]) -> int:
     stream, quiet = "--stream" in options, "--quiet" in options
     argv = argv[1 + len(options) :]
     as_job = len(argv) > 1
+    code = 1
     try:
         name = argv[0]
         arguments = json.loads(argv[1] if as_job else sys.stdin.buffer.readline() or "{}")
@@ -92,6 +96,7 @@ def main(argv: list[str]) -> int:
             answer = {"ok": program(layout, arguments)}
     except PodError as error:
         answer = {"error": {"kind": type(error).__name__, "what": error.what, "remedy": error.remedy}}
+        code = error.exit_code if isinstance(error, StartedBeforeError) else 1
     except OSError as error:
         if not is_full(error):
             raise
@@ -107,7 +112,7 @@ def main(argv: list[str]) -> int:
     if not quiet:
         out.write(json.dumps(answer).encode() + b"\n")
         out.flush()
-    return 1 if failed else 0
+    return code if failed else 0
 
 
 if __name__ == "__main__":

@@ -102,7 +102,10 @@ class RunRequest(Frozen):
     def asked(self) -> dict[str, Any]:
         """What makes two requests under one name the same request."""
         included = {"trainer", "config", "dataset", "fork_of"} | ({"weights"} if self.weights != IN_PLACE else set())
-        return self.model_dump(mode="json", include=included, exclude={"dataset": {"bucket"}})
+        left_out: dict[str, Any] = {"dataset": {"bucket"}}
+        if self.trainer.resources.nodes == 1:  # as it was before several could be asked for
+            left_out["trainer"] = {"resources": {"nodes"}}
+        return self.model_dump(mode="json", include=included, exclude=left_out)
 
     def request_hash(self) -> str:
         return hash_request(self.asked())
