@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo up down test test-browser test-cluster lint types docs bench lock clean
+.PHONY: help demo up down test test-browser test-cluster test-trainers lint types docs bench lock clean
 
 help: ## Show what there is.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -18,13 +18,19 @@ down: .venv/.installed ## Stop what `make up` started.
 	@$(BIN)/python -m deployments.stack down
 
 test: .venv/.installed-dev ## Run the tests.
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not browser and not cluster"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not browser and not cluster and not trainers"
 
 test-browser: .venv/.installed-dev ## Run the tests of the Prefect UI; needs Chromium.
 	@$(BIN)/python -m pytest -m browser tests/browser
 
 test-cluster: .venv/.installed-dev ## Run the tests on Kubernetes: a one-node one made here, or SLIPWAY_TEST_KUBECONFIG.
 	@$(BIN)/python -m pytest -m cluster
+
+test-trainers: .venv/.installed-dev ## Run the tests with a real trainer; installs torch (gigabytes) into .slipway/trainers.
+	@test -x .slipway/trainers/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python .slipway/trainers
+	@$(BIN)/uv pip install --quiet --python .slipway/trainers/bin/python --torch-backend cpu torch transformers accelerate \
+		|| $(BIN)/uv pip install --quiet --python .slipway/trainers/bin/python torch transformers accelerate
+	@$(BIN)/python -m pytest -m trainers tests/trainers
 
 lint: .venv/.installed-dev ## Check format, style and the floors of the house.
 	@$(BIN)/ruff format --check .

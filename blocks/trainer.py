@@ -1,5 +1,7 @@
 """A saved trainer: its kind, image and resources."""
 
+from typing import Any
+
 from prefect.blocks.core import Block
 from pydantic import Field
 
@@ -16,8 +18,8 @@ class Trainer(Block):
 
     kind: str = Field(
         title="Kind",
-        description="Whose config it is: tiny (a real but tiny trainer, to try everything out), or another one that is "
-        "registered in tasks/pod/trainers.",
+        description="Whose config it is: axolotl, command (any program), llama-factory, prime-rl, transformers (TRL "
+        "and other scripts), or tiny (a real but tiny trainer, to try everything out).",
         json_schema_extra={"position": 0},
     )
     image: str | None = Field(
@@ -46,7 +48,19 @@ class Trainer(Block):
         json_schema_extra={"position": 4},
     )
 
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        title="Options",
+        description='Settings of its kind, such as {"program": "trl.scripts.sft"} for transformers.',
+        json_schema_extra={"position": 5},
+    )
+
     def settings(self) -> TrainerSettings:
         return TrainerSettings(
-            kind=self.kind, image=self.image, resources=self.resources, env=self.env, secrets=self.secrets
+            kind=self.kind,
+            image=self.image,
+            resources=self.resources,
+            env=self.env,
+            secrets=self.secrets,
+            options=self.options,
         )

@@ -1,5 +1,7 @@
 """Which trainer a run uses, in which image, with what. Free of Prefect, and of what the trainer does."""
 
+from typing import Any
+
 from pydantic import Field
 
 from blocks.clusters.job import Frozen, SecretRef
@@ -47,6 +49,7 @@ class TrainerSettings(Frozen):
         image: None for our own image.
         env: for the trainer; never a secret.
         secrets: environment variables that the cluster looks up.
+        options: the kind's own settings; what there are is told by the page about it.
     """
 
     kind: str
@@ -54,3 +57,4 @@ class TrainerSettings(Frozen):
     resources: Resources = Resources()
     env: dict[str, str] = Field(default_factory=dict)
     secrets: dict[str, SecretRef] = Field(default_factory=dict)
+    options: dict[str, Any] = Field(default_factory=dict)

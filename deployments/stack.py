@@ -24,6 +24,7 @@ from deployments.server import Server
 PROJECT = Path(__file__).resolve().parent.parent
 DEMO = PROJECT / ".slipway" / "demo"
 POOL = "local"
+AT_ONCE = 16  # flow runs; the cluster has limits of its own for jobs
 _PROFILE = PROJECT / "prefect.toml"
 _MARK = "# written by `make up`, removed by `make down`\n"
 _HUB_PORT = 4280
@@ -203,7 +204,7 @@ def _register(settings: Settings, endpoint: str) -> None:
 
     register(settings, {"demo": HubAccess(endpoint=endpoint)})
     with get_client(sync_client=True) as client, contextlib.suppress(ObjectAlreadyExists):
-        client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
+        client.create_work_pool(WorkPoolCreate(name=POOL, type="process", concurrency_limit=AT_ONCE))
 
 
 def main(verb: str) -> None:

@@ -25,7 +25,7 @@ def check_name(kind: str, name: str) -> str:
         return name
     elif name.startswith("-") or name.endswith("-"):
         problem = "starts or ends with a hyphen"
-    elif name.lower() != name:
+    elif name.lower() != name and name.isascii():
         problem = "has capital letters"
     elif not name:
         problem = "is empty"

@@ -66,7 +66,7 @@ def show_checkpoints(found: list[dict[str, Any]]) -> None:
 
 
 def _is_path(text: str) -> bool:
-    return os.sep in text or text in (".", "..", "~") or Path(text).is_dir()
+    return os.sep in text or text in (".", "..", "~") or (bool(text) and Path(text).is_dir())
 
 
 def _of_directory(path: Path, deep: bool) -> "Report":

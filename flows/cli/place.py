@@ -48,7 +48,8 @@ def volume_of(cluster: "Cluster", run: str, volume: str | None) -> str:
 
 
 def _runs(cluster: "Cluster", volume: str) -> list[str]:
-    return [record["run"] for record in cluster.call(volume, "runs.list", {})["runs"]]
+    answer = cluster.call(volume, "runs.list", {})
+    return [*(record["run"] for record in answer["runs"]), *answer["damaged"]]
 
 
 def _hint(run: str, there: list[str]) -> str:

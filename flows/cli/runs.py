@@ -33,7 +33,7 @@ def list_runs(
     place = connect(cluster, owner)
     volumes = [check_name("volume", volume)] if volume else usable_volumes(place)
     found = [row for name in volumes for row in _rows(place, name)]
-    found.sort(key=lambda row: (row["created_at"], row["run"]))
+    found.sort(key=lambda row: (row["created_at"] or "", row["run"]))
     if output is Output.JSON:
         show_json(found)
         return
@@ -42,7 +42,7 @@ def list_runs(
         [
             (
                 *(row["run"], row["volume"], row["state"], row["reason"], _steps(row["step"], row["max_steps"])),
-                *(number(row["loss"]), str(row["attempts"]), row["parent"] or "", _ago(row["created_at"])),
+                *(number(row["loss"]), str(row["attempts"] or ""), row["parent"] or "", _ago(row["created_at"])),
             )
             for row in found
         ],
@@ -147,12 +147,19 @@ def stop(
 
 
 def _rows(cluster: "Cluster", volume: str) -> list[dict[str, Any]]:
-    from tasks.runs.records import RunRecord
+    from tasks.runs.launch import read_runs
     from tasks.runs.state import run_state
 
-    records = [RunRecord.model_validate(shown) for shown in cluster.call(volume, "runs.list", {})["runs"]]
+    records, damaged = read_runs(cluster, volume)
     states = run_state(cluster, records)
-    return [_row(record, states[record.run], volume) for record in records]
+    rows = [_row(record, states[record.run], volume) for record in records]
+    return rows + [_damaged_row(run, why, volume) for run, why in sorted(damaged.items())]
+
+
+def _damaged_row(run: str, why: str, volume: str) -> dict[str, Any]:
+    known = {"run": run, "volume": volume, "state": "damaged", "reason": why}
+    unknown = ("step", "max_steps", "loss", "attempts", "parent", "parent_step", "created_at")
+    return known | dict.fromkeys(unknown)
 
 
 def _row(record: "RunRecord", state: "RunState", volume: str) -> dict[str, Any]:
@@ -244,11 +251,11 @@ def _remembered(attempt: "Attempt") -> None:
         print(printable(line))
 
 
-def _steps(step: int, most: int | None) -> str:
-    return f"{step}/{most}" if most else str(step)
+def _steps(step: int | None, most: int | None) -> str:
+    return f"{step}/{most}" if most else "" if step is None else str(step)
 
 
-def _ago(iso: str) -> str:
+def _ago(iso: str | None) -> str:
     from datetime import datetime
 
-    return ago(datetime.fromisoformat(iso))
+    return ago(datetime.fromisoformat(iso)) if iso else ""

@@ -33,7 +33,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def train(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The trainer's own config.")],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The trainer's own config.")],
     volume: Annotated[
         str | None, typer.Option(metavar="NAME", help="Created if missing. [default: the one that the config names]")
     ] = None,

@@ -12,10 +12,10 @@ from blocks.hub_access import HubAccess
 from tasks.errors import EXPECTED
 from tasks.plans.inputs import find_dataset, find_weights, settle_partial
 from tasks.plans.origin import find_source
+from tasks.plans.paths import check_paths
 from tasks.plans.placement import check_placement
 from tasks.plans.plan import Blocked, Item, Mark, Plan
 from tasks.pod.trainers.adapter import Needs
-from tasks.pod.trainers.table import adapter
 from tasks.runs.job import job_asked
 from tasks.runs.launch import read_run
 from tasks.runs.records import Dataset, PlanRecord, Resolved, Source, Weights
@@ -75,9 +75,11 @@ def _fresh(cluster: Cluster, hub: HubAccess, request: RunRequest, volume: Volume
         _preflight(cluster, request, volume, checks)
     if request.retention:
         checks.add(Mark.READY, "retention", f"`slipway prune` keeps {request.retention}, and the newest complete step")
+    with checks.on("config"):
+        check_paths(cluster, where, request)
     if needs is not None:
         parent = _parent(cluster, where, request)
-        theirs = adapter(parent.trainer.kind).needs(parent.config) if parent else None
+        theirs = parent.request.adapter.needs(parent.config) if parent else None
         with checks.on("weights"):
             same = parent.resolved.weights if parent and theirs and theirs.model == needs.model else None
             weights, snapshot = find_weights(cluster, hub, where, needs.model, same, checks.add)
@@ -145,7 +147,7 @@ def _parent(cluster: Cluster, volume: str | None, request: RunRequest) -> PlanRe
     if volume is None or request.fork_of is None:
         return None
     shown = cluster.call(volume, "runs.show", {"run": request.fork_of.run})
-    return PlanRecord.model_validate(shown["plan"]) if shown["plan"] else None
+    return PlanRecord.read(f"run {request.fork_of.run}", shown["plan"]) if shown["plan"] else None
 
 
 def _snapshot_on_record(cluster: Cluster, hub: HubAccess, record: PlanRecord) -> SnapshotToStage | None:
@@ -160,7 +162,7 @@ def _snapshot_on_record(cluster: Cluster, hub: HubAccess, record: PlanRecord) ->
 
 
 def _config(request: RunRequest, checks: Checks) -> Needs | None:
-    trainer = adapter(request.trainer.kind)
+    trainer = request.adapter
     problems = trainer.problems(request.config)
     for problem in problems:
         checks.add(Mark.BLOCKED, f"config {problem.key}", problem.reason, problem.remedy)
@@ -175,7 +177,14 @@ def _config(request: RunRequest, checks: Checks) -> Needs | None:
         checks.add(Mark.BLOCKED, f"trainer {trainer.kind}", detail, "Ask for one.")
     if needs.checkpoint_every == 0:
         detail = "saves no checkpoints: it can neither be resumed nor forked"
-        checks.add(Mark.WARNING, f"trainer {trainer.kind}", detail, "Add a [ckpt] table.")
+        checks.add(Mark.WARNING, f"trainer {trainer.kind}", detail, "Let the config save some.")
+    elif needs.weights_only:
+        detail = "saves weights without an optimizer: it can neither be resumed nor forked"
+        checks.add(Mark.WARNING, f"trainer {trainer.kind}", detail, "Let the config save whole checkpoints.")
+    given = request.trainer.resources.gpus
+    if needs.gpus is not None and needs.gpus != given:
+        detail = f"asks for {needs.gpus} GPUs, and the trainer's resources give the run {given}."
+        checks.add(Mark.BLOCKED, "config GPUs", detail, "Set gpus in the trainer's resources to the same number.")
     return needs
 
 

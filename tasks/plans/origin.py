@@ -10,7 +10,6 @@ from tasks.plans.inputs import Add
 from tasks.plans.plan import Blocked, Mark
 from tasks.pod.layout import volume_relative
 from tasks.pod.trainers.adapter import Needs
-from tasks.pod.trainers.table import adapter
 from tasks.runs.launch import checkpoints, read_run
 from tasks.runs.records import Source
 from tasks.runs.request import ForkOf, RunRequest
@@ -131,9 +130,9 @@ def _check_steps(step: int, needs: Needs) -> None:
 
 
 def _check_ranks(found: dict[str, Any], request: RunRequest) -> None:
-    trainer, resources = adapter(request.trainer.kind), request.trainer.resources
+    trainer, resources = request.adapter, request.trainer.resources
     saved, asked = found.get("world_size"), trainer.ranks(resources.gpus, resources.nodes)
-    if saved is not None and saved != asked and not trainer.reshards:
+    if saved is not None and saved != asked and not trainer.reshards(request.config):
         raise Blocked(
             "checkpoint",
             f"{found['path']} was saved by {saved} ranks, and this run would have {asked}; "

@@ -3,7 +3,6 @@
 from blocks.clusters.port import Cluster
 from tasks.plans.inputs import check_content
 from tasks.plans.plan import Blocked, Item, Mark, Plan, PlanError
-from tasks.pod.trainers.table import adapter
 from tasks.runs.records import Dataset
 
 
@@ -20,7 +19,7 @@ def refuse_misfit(cluster: Cluster, plan: Plan, dataset: Dataset) -> tuple[Item,
         found.append(Item(subject=subject, mark=mark, detail=detail, remedy=remedy))
 
     try:
-        check_content(state["content"], adapter(request.trainer.kind).needs(request.config), add)
+        check_content(state["content"], request.adapter.needs(request.config), add)
     except Blocked as blocked:
         raise PlanError(plan.model_copy(update={"items": (*plan.items, blocked.item)})) from None
     return tuple(found)

@@ -18,6 +18,7 @@ import xxhash
 from tasks.pod.archive import CHUNK, END, MTIME, OFFSET, RECORD, TREE, Arrived, Totals
 from tasks.pod.area import remove_tree
 from tasks.pod.errors import BadInputError, ChangedError
+from tasks.pod.layout import real
 from tasks.pod.walk import check_name
 
 _JOURNAL = "arrived.jsonl"
@@ -225,7 +226,7 @@ class _Unpacking:
             raise BadInputError(f"The stream has a link that leads outside, to {to!r}.", "Do not unpack it.")
         _clear(link)
         link.symlink_to(to)
-        if not link.resolve().is_relative_to(root.resolve()):
+        if not real(link).is_relative_to(real(root)):
             link.unlink()
             raise BadInputError(f"The stream has a link that leads outside, to {to!r}.", "Do not unpack it.")
 

@@ -18,7 +18,7 @@ from tasks.pod.checkpoints import fingerprint
 from tasks.pod.checkpoints.evidence import UnclearError
 from tasks.pod.checkpoints.tree import Tree, scan
 from tasks.pod.errors import BadInputError, ChangedError, NotThereError
-from tasks.pod.layout import Layout
+from tasks.pod.layout import Layout, real
 
 RECORD = "hold.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+,@-]{0,254}")  # NeMo and Lightning put "=" into names
@@ -168,7 +168,7 @@ def _build(tree: Tree, source: Path, place: Path, mode: str) -> str:
     for directory in sorted(tree.directories):
         (place / directory).mkdir()
     for name, target in tree.links.items():
-        inside = target and not target.startswith("/") and (source / name).resolve().is_relative_to(source.resolve())
+        inside = target and not target.startswith("/") and real(source / name).is_relative_to(real(source))
         if not inside:
             raise BadInputError(
                 f"{source.name}/{name} is a link that leads out of the checkpoint.", "Put the file itself there."

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ _PATIENCE = 8.0
 
 _RATE_LIMIT_PATIENCE = 300.0
 """Seconds that may be spent waiting because the Hub asked for it (429, Retry-After)."""
+
+_NO_HUB = (AttributeError, KeyError, TypeError, ValueError)
+"""What huggingface_hub raises when it is sent HTML, or JSON of another shape."""
 
 
 class AccessError(PodError):
@@ -68,11 +72,16 @@ def endpoint() -> str:
     return (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
 
 
-def ask(asked: Source, question: Callable[["HfApi"], Answer]) -> Answer:
+def ask(
+    asked: Source, question: Callable[["HfApi"], Answer], *, rate_limit_patience: float = _RATE_LIMIT_PATIENCE
+) -> Answer:
     """Put one question to the Hub.
 
-    What can not change is never asked again (401, 403, 404); a rate limit is waited for as long as the Hub says; a
-    Hub that does not answer is given up after about ten seconds.
+    What can not change is never asked again (401, 403, 404, what no Hub says); a rate limit is waited for as long as
+    the Hub says; a Hub that does not answer is given up after about ten seconds.
+
+    Args:
+        rate_limit_patience: seconds that may be spent waiting because the Hub asked for it (429, Retry-After).
 
     Raises:
         AccessError, NotThereError, UnreachableError, PodError: with a remedy.
@@ -83,7 +92,7 @@ def ask(asked: Source, question: Callable[["HfApi"], Answer]) -> Answer:
 
     api = HfApi(endpoint=endpoint(), library_name="slipway")
     give_up = time.monotonic() + _PATIENCE
-    limit_left = _RATE_LIMIT_PATIENCE
+    limit_left = rate_limit_patience
     pause = 0.5
     while True:
         try:
@@ -95,6 +104,7 @@ def ask(asked: Source, question: Callable[["HfApi"], Answer]) -> Answer:
         except HfHubHTTPError as error:
             status = error.response.status_code
             if status == 429 and (wait := retry_after(error.response.headers.get("Retry-After"))) <= limit_left:
+                print(f"the Hub limits requests and asks to wait {wait:.0f} s", file=sys.stderr, flush=True)
                 limit_left -= wait
                 give_up += wait
                 time.sleep(wait)
@@ -105,8 +115,19 @@ def ask(asked: Source, question: Callable[["HfApi"], Answer]) -> Answer:
             hopeless = isinstance(error, httpx2.UnsupportedProtocol) or "CERTIFICATE_VERIFY_FAILED" in str(error)
             if hopeless or time.monotonic() + pause > give_up:
                 raise unreachable(error) from error
+        except _NO_HUB as error:
+            raise UnreachableError(
+                f"What answers at {endpoint()} is no Hub: it says of the {asked} what none says ({_brief(error)}).",
+                "Check the hub's endpoint (slipway.toml, or HF_ENDPOINT) and the proxies on the way to it.",
+            ) from error
+        except httpx2.HTTPError as error:  # redirected in circles, or not to be decoded
+            raise unreachable(error) from error
         time.sleep(pause)
         pause *= 2
+
+
+def _brief(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
 
 
 def retry_after(header: str | None) -> float:
@@ -118,7 +139,7 @@ def retry_after(header: str | None) -> float:
 def unreachable(error: Exception) -> UnreachableError:
     return UnreachableError(
         f"The Hub at {endpoint()} can not be reached: {error or type(error).__name__}.",
-        "Check HF_ENDPOINT and the network where staging runs, then ask again.",
+        "Check the hub's endpoint (slipway.toml, or HF_ENDPOINT) and the network where staging runs, then ask again.",
     )
 
 
@@ -154,11 +175,17 @@ def refusal(asked: Source, error: Exception) -> PodError:
         return AccessError(f"The Hub {what} for the {asked} ({reason}).", "Give a valid HF_TOKEN with read access.")
     if status == 429:
         return UnreachableError(
-            f"The Hub limits requests (429) for the {asked}.", "Ask again later, or give an HF_TOKEN."
+            f"The Hub limits requests (429) for the {asked}{_for_how_long(error)}.",
+            "Ask again later, or give an HF_TOKEN.",
         )
     if status >= 500:
         return UnreachableError(f"The Hub at {endpoint()} answers {status} for the {asked}.", "Ask again later.")
     return PodError(f"The Hub refuses the {asked}: {str(error).strip()}", "Check name, type and revision.")
+
+
+def _for_how_long(error: Exception) -> str:
+    header = error.response.headers.get("Retry-After") if hasattr(error, "response") else None
+    return f" and asks to wait {retry_after(header):.0f} s" if header else ""
 
 
 def token_is_there() -> bool:

@@ -63,7 +63,7 @@ class Layout:
             BadInputError: it, or a directory on the way, is a link: what is in there belongs to somebody else.
         """
         home = self.run(run)
-        if home.resolve() != self.root.resolve() / "runs" / run:
+        if real(home) != real(self.root) / "runs" / run:
             raise BadInputError(f"runs/{run} is a link.", "Remove the link: a run keeps its files itself.")
         return home
 
@@ -111,9 +111,14 @@ class Layout:
         """
         clean = volume_relative(path)
         found = self.root / clean
-        if not found.resolve().is_relative_to(self.root.resolve()):
+        if not real(found).is_relative_to(real(self.root)):
             raise BadInputError(f"{path!r} leads out of the volume through a link.", "Name a path on the volume.")
         return found
+
+
+def real(path: Path) -> Path:
+    """Where a path leads once every link is followed. Links in circles lead nowhere, where Path.resolve raises."""
+    return Path(os.path.realpath(path))
 
 
 def volume_relative(path: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,25 @@ def _row(line: bytes) -> dict[str, Any] | None:
         row = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+    if not isinstance(row, dict):
+        return None
+    for name, theirs in (("step", "current_steps"), ("loss", "loss/mean")):  # LLaMA-Factory's, prime-rl's
+        if name not in row and theirs in row:
+            row[name] = row[theirs]
+    if not isinstance(row.get("step"), int):
         return None
     return {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in row.items()}
+
+
+def by_step(
+    rows: Iterable[dict[str, Any]], known: Mapping[int, dict[str, Any]] | None = None
+) -> dict[int, dict[str, Any]]:
+    """One row a step: lines of one step (a loss, an evaluation) are one row; what was trained again counts once.
+
+    Args:
+        known: rows from before.
+    """
+    found = dict(known or {})
+    for row in rows:
+        found[row["step"]] = {**found.get(row["step"], {}), **row}
+    return found

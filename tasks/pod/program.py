@@ -11,10 +11,12 @@ import importlib
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from tasks.pod.errors import BadInputError, NoSpaceError, PodError, StartedBeforeError
+from tasks.pod.errors import BadInputError, PodError, StartedBeforeError
 from tasks.pod.layout import Layout
 from tasks.pod.reserve import is_full, until_it_fits
 
@@ -56,6 +58,7 @@ PROGRAMS: dict[str, str] = {
     "transfer.ls": "tasks.pod.transfer:ls",
     "transfer.receive": "tasks.pod.transfer:receive",
     "transfer.send": "tasks.pod.transfer:send",
+    "volume.missing": "tasks.pod.transfer:missing",
     "volume.probe": "tasks.pod.usage:probe",
     "volume.usage": "tasks.pod.usage:usage",
     "weights.inspect": "tasks.pod.weights:inspect",
@@ -84,10 +87,8 @@ def main(argv: list[str]) -> int:
     options = [word for word in argv[1:2] if word in ("--stream", "--quiet")]
     stream, quiet = "--stream" in options, "--quiet" in options
     argv = argv[1 + len(options) :]
-    as_job = len(argv) > 1
-    code = 1
+    as_job, name, code = len(argv) > 1, argv[0], 1
     try:
-        name = argv[0]
         arguments = json.loads(argv[1] if as_job else sys.stdin.buffer.readline() or "{}")
         program, layout = load(name), Layout.here()
         if name in MAKE_ROOM:
@@ -95,15 +96,10 @@ def main(argv: list[str]) -> int:
         else:
             answer = {"ok": program(layout, arguments)}
     except PodError as error:
-        answer = {"error": {"kind": type(error).__name__, "what": error.what, "remedy": error.remedy}}
+        answer = _error(type(error).__name__, error.what, error.remedy)
         code = error.exit_code if isinstance(error, StartedBeforeError) else 1
-    except OSError as error:
-        if not is_full(error):
-            raise
-        full = NoSpaceError(
-            f"The volume is full: {error}.", "Grow it, prune checkpoints, or remove what is not needed."
-        )
-        answer = {"error": {"kind": "NoSpaceError", "what": full.what, "remedy": full.remedy}}
+    except Exception as error:
+        answer = _failure(name, error)
     failed = "error" in answer
     if failed and as_job:  # people read its log
         print(f"error: {answer['error']['what']} {answer['error']['remedy']}", file=sys.stderr, flush=True)
@@ -113,6 +109,26 @@ def main(argv: list[str]) -> int:
         out.write(json.dumps(answer).encode() + b"\n")
         out.flush()
     return code if failed else 0
+
+
+def _error(kind: str, what: str, remedy: str) -> dict[str, Any]:
+    return {"error": {"kind": kind, "what": what, "remedy": remedy}}
+
+
+def _failure(name: str, error: Exception) -> dict[str, Any]:
+    """What to say of an error that nobody foresaw. `ProgramError` may pass by itself, and is tried again."""
+    if isinstance(error, OSError) and is_full(error):
+        remedy = "Grow it, prune checkpoints, or remove what is not needed."
+        return _error("NoSpaceError", f"The volume is full: {error}.", remedy)
+    traceback.print_exception(error)
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{name} failed: {type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})."
+    if isinstance(error, OSError):
+        return _error("ProgramError", what, "Look at the volume's file system, and try again.")
+    remedy = (
+        "Unless somebody changed a file of ours on the volume, this is a fault of Slipway: report it with this line."
+    )
+    return _error("FaultError", what, remedy)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,14 @@
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tasks.pod.errors import ChangedError
+
+Shape = Mapping[str, type | tuple[type, ...]]
+NOTHING: Shape = {}
 
 
 def write_once(path: Path, record: dict[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -44,8 +48,13 @@ def replace(path: Path, record: dict[str, Any]) -> None:
     temporary.replace(path)
 
 
-def read_record(path: Path) -> dict[str, Any]:
-    """Raises: FileNotFoundError; ChangedError if it is not the JSON object that was written."""
+def read_record(path: Path, shape: Shape = NOTHING) -> dict[str, Any]:
+    """Read a record that has at least the keys of a shape, each with a value of its type.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ChangedError: it is not the JSON object that was written.
+    """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
@@ -54,12 +63,17 @@ def read_record(path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(record, dict):
         raise ChangedError(f"The record {path} is no JSON object.", "Restore it from a backup of the volume.")
+    if wrong := [key for key, kind in shape.items() if key not in record or not isinstance(record[key], kind)]:
+        raise ChangedError(
+            f"The record {path} is damaged: it has no {', '.join(wrong)}, or another kind of value there.",
+            "Restore it from a backup of the volume.",
+        )
     return record
 
 
-def read_if_there(path: Path) -> dict[str, Any] | None:
+def read_if_there(path: Path, shape: Shape = NOTHING) -> dict[str, Any] | None:
     try:
-        return read_record(path)
+        return read_record(path, shape)
     except FileNotFoundError:
         return None
 

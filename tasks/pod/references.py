@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.pod import holds, records
 from tasks.pod.layout import Layout
-from tasks.pod.runs import is_deleted, read_attempts
+from tasks.pod.runs import PLAN, is_deleted, read_attempts
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def plans(layout: Layout) -> Iterator[dict[str, Any]]:
     """
     for path in sorted((layout.ours / "runs").glob("*/plan.json")):
         if not is_deleted(layout, path.parent.name):
-            yield records.read_record(path)
+            yield records.read_record(path, PLAN)
 
 
 def users_of(layout: Layout, run: str) -> list[str]:

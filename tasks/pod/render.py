@@ -11,7 +11,8 @@ from tasks.pod.hydrate import place_weights
 from tasks.pod.layout import Layout
 from tasks.pod.runs import attempts_of, is_deleted, now, read_plan
 from tasks.pod.trainers.adapter import Places
-from tasks.pod.trainers.table import adapter
+from tasks.pod.trainers.references import is_settled, names_dataset
+from tasks.pod.trainers.table import adapter_of
 
 
 def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -49,16 +50,39 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     scratch = Path(os.environ.get("SLIPWAY_SCRATCH", "/scratch"))
     weights, report = place_weights(layout, plan, number, scratch)
     records.write_once(attempts_of(layout, run) / f"{number}.weights.json", report)
-    trainer = adapter(plan["trainer"]["kind"])
+    trainer = adapter_of(plan)
     places = Places(
         weights=str(weights),
         dataset=str(layout.resolve(plan["resolved"]["dataset"]["path"])) if plan["resolved"]["dataset"] else None,
         output=str(layout.run(run)),
         resume=str(layout.resolve(resume["path"])) if resume["path"] else None,
         scratch=str(scratch),
+        gpus=_resources(plan).get("gpus", 0),
+        nodes=_resources(plan).get("nodes", 1),
     )
+    config = _here(plan["config"], layout, scratch)
     target = scratch / trainer.config_name
-    target.write_text(trainer.render(plan["config"], places), encoding="utf-8")
+    target.write_text(trainer.render(config, places), encoding="utf-8")
+    for name, text in trainer.programs(config, places).items():
+        (scratch / name).write_text(text, encoding="utf-8")
     origin = {"own": "its own step", "hold": "the held step", "base": "the base weights, step"}[resume["kind"]]
     print(f"attempt {number} of {run} starts from {origin} {resume['step']}", file=sys.stderr)
     return {"config": str(target)}
+
+
+def _resources(plan: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = plan.get("request", {}).get("trainer", {}).get("resources", {})
+    return found
+
+
+def _here(value: Any, layout: Layout, scratch: Path) -> Any:
+    """A config whose paths on the volume and in scratch are those of this machine: in a container they are already."""
+    if isinstance(value, dict):
+        return {key: _here(inner, layout, scratch) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_here(inner, layout, scratch) for inner in value]
+    if isinstance(value, str) and (is_settled(value) or not names_dataset(value)):  # else a version is put there
+        for mounted, real in (("/volume", layout.root), ("/scratch", scratch)):
+            if value == mounted or value.startswith(f"{mounted}/"):
+                return str(real) + value[len(mounted) :]
+    return value

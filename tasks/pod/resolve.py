@@ -1,5 +1,6 @@
 """Turns a branch into a commit, once, and says which files there are, with sizes and hashes, and that we may read."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from tasks.pod.errors import NotThereError
@@ -10,6 +11,10 @@ from tasks.pod.layout import Layout
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
     from huggingface_hub.hf_api import RepoFile
+
+
+_PATIENCE = 20.0
+"""Seconds to wait where the Hub limits requests: somebody waits for the plan, and can ask again."""
 
 
 def resolve(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -26,15 +31,16 @@ def resolve(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     Raises:
         NotThereError: no such repository, revision, or files in it.
         AccessError: gated, private, or a token that is not accepted.
-        UnreachableError: the Hub did not answer for about ten seconds.
+        UnreachableError: the Hub did not answer for about ten seconds, asks to wait longer than twenty, or is
+            none.
     """
     asked = source(arguments["repo_type"], arguments["repo"], arguments.get("revision") or "main")
-    commit = ask(asked, lambda api: _commit(api, asked))
+    commit = ask(asked, lambda api: _commit(api, asked), rate_limit_patience=_PATIENCE)
     pinned = source(asked.repo_type, asked.repo, commit)
-    files = ask(asked, lambda api: _files(api, pinned))
+    files = ask(asked, lambda api: _files(api, pinned), rate_limit_patience=_PATIENCE)
     if not files:
         raise NotThereError(f"The {asked} has no files at {commit}.", "Name a revision that has some.")
-    ask(asked, lambda api: _prove_access(api, pinned, files))
+    ask(asked, lambda api: _prove_access(api, pinned, files), rate_limit_patience=_PATIENCE)
     return {
         "commit": commit,
         "revision": asked.revision,
@@ -45,8 +51,11 @@ def resolve(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _commit(api: "HfApi", asked: Source) -> str:
     found = api.repo_info(asked.repo, repo_type=asked.repo_type, revision=asked.revision, timeout=TIMEOUT)
-    if not found.sha:
-        raise NotThereError(f"The Hub at {endpoint()} names no commit for the {asked}.", "Check HF_ENDPOINT.")
+    if not found.sha or not re.fullmatch("[0-9a-f]{40}", found.sha):
+        raise NotThereError(
+            f"The Hub at {endpoint()} names no commit for the {asked}.",
+            "Check the hub's endpoint (slipway.toml, or HF_ENDPOINT).",
+        )
     return found.sha
 
 
@@ -60,9 +69,12 @@ def _files(api: "HfApi", pinned: Source) -> list[dict[str, Any]]:
 
 def _as_json(entry: "RepoFile") -> dict[str, Any]:
     check_path(entry.path)
+    size = entry.lfs.size if entry.lfs else entry.size
+    if not isinstance(size, int) or size < 0:
+        raise ValueError(f"{entry.path} has no size")
     file: dict[str, Any] = {
         "path": entry.path,
-        "size": entry.lfs.size if entry.lfs else entry.size,
+        "size": size,
         "sha256": entry.lfs.sha256 if entry.lfs else None,
         "git_sha1": entry.blob_id,
     }

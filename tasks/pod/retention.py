@@ -13,10 +13,10 @@ from tasks.pod.checkpoints.evidence import UnclearError
 from tasks.pod.checkpoints.look import look
 from tasks.pod.checkpoints.tree import scan
 from tasks.pod.errors import BadInputError, PodError
-from tasks.pod.layout import Layout
+from tasks.pod.layout import Layout, real
 from tasks.pod.letting_go import finish_deleting
 from tasks.pod.runs import read_attempts, read_plan
-from tasks.pod.trainers.table import adapter
+from tasks.pod.trainers.table import adapter_of
 
 GRACE_SECONDS = 900.0
 """How long anything stays after it was last written, linked or renamed."""
@@ -163,7 +163,7 @@ def _of_run(
 ) -> dict[str, Any]:
     run, trainer = plan["run"], plan["trainer"]
     home = layout.real_run(run)
-    if (home / trainer["checkpoints"]).resolve() != home.resolve() / trainer["checkpoints"]:
+    if real(home / trainer["checkpoints"]) != real(home) / trainer["checkpoints"]:
         raise BadInputError(
             f"runs/{run}/{trainer['checkpoints']} is a link.", "Remove it, or prune the run it leads to."
         )
@@ -207,8 +207,8 @@ def _within(needs: references.Needs, run: str) -> dict[str, str]:
 def _linked(layout: Layout, run: str, found: Sequence[dict[str, Any]]) -> dict[str, str]:
     """The steps that others are links to."""
     home = layout.run(run)
-    paths = {(home / c["path"]).resolve(): c["path"] for c in found if not (home / c["path"]).is_symlink()}
-    links = {c["path"]: (home / c["path"]).resolve() for c in found if (home / c["path"]).is_symlink()}
+    paths = {real(home / c["path"]): c["path"] for c in found if not (home / c["path"]).is_symlink()}
+    links = {c["path"]: real(home / c["path"]) for c in found if (home / c["path"]).is_symlink()}
     return {paths[target]: f"{link} is a link to it" for link, target in links.items() if target in paths}
 
 
@@ -232,7 +232,7 @@ def _thins_out_itself(layout: Layout, plan: dict[str, Any]) -> bool:
     if not attempts or attempts[-1]["end"] is not None:
         return False
     try:
-        return adapter(plan["trainer"]["kind"]).needs(plan["config"]).keep_last is not None
+        return adapter_of(plan).needs(plan["config"]).keep_last is not None
     except (PodError, KeyError):
         return False
 

@@ -6,13 +6,22 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from tasks.pod import holds, records
-from tasks.pod.errors import NotThereError
+from tasks.pod.errors import ChangedError, NotThereError
 from tasks.pod.layout import Layout
 from tasks.pod.metrics import last_metrics
 
+PLAN: records.Shape = {
+    "run": str,
+    "trainer": dict,
+    "resolved": dict,
+    "max_steps": (int, NoneType),
+    "created_at": str,
+}
+_ATTEMPT_RECORD: records.Shape = {"attempt": int, "resume": dict}
 _ATTEMPT = re.compile(r"([1-9][0-9]*)\.json")
 
 
@@ -72,7 +81,7 @@ def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments: {"run": id}.
     """
     run = arguments["run"]
-    plan = records.read_if_there(layout.records(run) / "plan.json")
+    plan = records.read_if_there(layout.records(run) / "plan.json", PLAN)
     if plan is None:
         return {"run": run, "plan": None, "attempts": [], "metrics": None, "deleted_at": None}
     metrics = layout.run(run) / plan["trainer"]["metrics"]
@@ -86,17 +95,22 @@ def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_runs(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """{"runs": what `show` says of each that was not deleted, oldest plan first}."""
+    """{"runs": what `show` says of each that was not deleted, oldest plan first, "damaged": {run: what is wrong}}."""
     folder = layout.ours / "runs"
     names = sorted(p.parent.name for p in folder.glob("*/plan.json")) if folder.is_dir() else []
-    names = [name for name in names if not is_deleted(layout, name)]
-    runs = [show(layout, {"run": name}) for name in names]
-    return {"runs": sorted(runs, key=lambda r: (r["plan"]["created_at"], r["run"]))}
+    runs, damaged = [], {}
+    for name in names:
+        if not is_deleted(layout, name):
+            try:
+                runs.append(show(layout, {"run": name}))
+            except ChangedError as error:
+                damaged[name] = str(error)
+    return {"runs": sorted(runs, key=lambda r: (r["plan"]["created_at"], r["run"])), "damaged": damaged}
 
 
 def read_plan(layout: Layout, run: str) -> dict[str, Any]:
     """Raises: NotThereError, naming the runs there are."""
-    plan = records.read_if_there(layout.records(run) / "plan.json")
+    plan = records.read_if_there(layout.records(run) / "plan.json", PLAN)
     if plan is None:
         known = ", ".join(r["run"] for r in list_runs(layout, {})["runs"]) or "none"
         raise NotThereError(f"There is no run {run!r} on this volume.", f"Runs there: {known}.")
@@ -104,12 +118,21 @@ def read_plan(layout: Layout, run: str) -> dict[str, Any]:
 
 
 def read_attempts(layout: Layout, run: str) -> list[dict[str, Any]]:
-    """The attempts of a run in order, with `started` (its init command ran), `weights` (what that copied) and `end`."""
+    """The attempts of a run in order, with `started` (its init command ran), `weights` (what that copied) and `end`.
+
+    Raises:
+        ChangedError: a record of one is damaged, or gone: what ran, or runs, can not be told any more.
+    """
     folder = attempts_of(layout, run)
     numbers = sorted(int(m[1]) for p in _files(folder) if (m := _ATTEMPT.fullmatch(p.name)))
+    if missing := sorted(set(range(1, len(numbers) + 1)) - set(numbers)):
+        raise ChangedError(
+            f"Attempt {missing[0]} of run {run!r} is no longer on record, and attempt {numbers[-1]} is.",
+            f"Restore {folder / f'{missing[0]}.json'} from a backup of the volume.",
+        )
     return [
         {
-            **records.read_record(folder / f"{n}.json"),
+            **records.read_record(folder / f"{n}.json", _ATTEMPT_RECORD),
             "started": (folder / f"{n}.started.json").exists(),
             "started_at": (records.read_if_there(folder / f"{n}.started.json") or {}).get("started_at"),
             "weights": records.read_if_there(folder / f"{n}.weights.json"),

@@ -12,7 +12,7 @@ from typing import Any
 from tasks.pod import archive, arriving
 from tasks.pod.area import is_owned, require_space, staging_area
 from tasks.pod.errors import BadInputError, ChangedError, NotThereError
-from tasks.pod.layout import OURS, Layout, volume_relative
+from tasks.pod.layout import OURS, Layout, real, volume_relative
 from tasks.pod.publish import set_aside
 from tasks.pod.usage import allocated
 from tasks.pod.walk import check_name
@@ -61,6 +61,15 @@ def ls(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         "entries": entries[:_MOST_ENTRIES],
         "truncated": len(entries) > _MOST_ENTRIES,
     }
+
+
+def missing(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """{"missing": those of "paths" that are not there}.
+
+    Raises:
+        BadInputError: a path leads out of the volume.
+    """
+    return {"missing": [path for path in arguments["paths"] if not layout.resolve(path).exists()]}
 
 
 def du(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -230,7 +239,7 @@ def _destination(layout: Layout, path: str, name: str) -> Path:
             raise BadInputError(f"{name!r} can not be the name of a file.", "Name the whole path on the volume.")
         final = final / name
     check_destination(layout.relative(final))
-    check_destination(layout.relative(layout.root.resolve() / final.resolve().relative_to(layout.root.resolve())))
+    check_destination(layout.relative(real(layout.root) / real(final).relative_to(real(layout.root))))
     return final
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.pod.errors import BadInputError
+from tasks.pod.layout import real
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _walk(folder: Path, root: Path, prefix: str) -> Iterator[Entry]:
 def _checked_link(source: Path, root: Path, path: str) -> str:
     link = str(source.readlink())
     check_name(link)
-    target = source.resolve()
+    target = real(source)
     if Path(link).is_absolute() or not target.is_relative_to(root):
         raise BadInputError(
             f"{path!r} is a symbolic link that leads outside, to {link!r}.", "Copy what it leads to (`cp -rL`) first."

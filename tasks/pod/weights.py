@@ -8,7 +8,7 @@ from typing import Any
 from tasks.pod.checkpoints import safetensors
 from tasks.pod.checkpoints.evidence import TornError, UnclearError
 from tasks.pod.checkpoints.tree import scan
-from tasks.pod.layout import Layout
+from tasks.pod.layout import Layout, real
 from tasks.pod.sizes import size_text
 
 _AGAIN = "Put or stage the weights again."
@@ -116,17 +116,17 @@ def _shards(directory: Path) -> dict[str, set[str]]:
 
 def _check(directory: Path, shard: str, tensors: set[str]) -> int:
     """Prove one file; returns the number of parameters in it."""
-    real = (directory / shard).resolve()
+    there = real(directory / shard)
     try:
-        if not real.is_file():
+        if not there.is_file():
             raise TornError(f"{shard} is missing")
-        header = safetensors.check(scan(real), real.name)
+        header = safetensors.check(scan(there), there.name)
     except (TornError, UnclearError, OSError) as error:
-        why = str(error).replace(real.name, shard)
+        why = str(error).replace(there.name, shard)
         raise _Unusable(f"the weights are not complete: {why}.") from error
     if lacking := sorted(tensors - header.names):
         raise _Unusable(f"the weights are not complete: {shard} lacks {lacking[0]!r}, which the index says it holds.")
-    with real.open("rb") as file:
+    with there.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         entries = json.loads(file.read(length))
     return sum(prod(entry["shape"]) for name, entry in entries.items() if name != "__metadata__")

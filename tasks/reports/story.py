@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from blocks.clusters.port import Cluster
+from tasks.pod.metrics import by_step
 from tasks.reports.curves import Curve
 from tasks.runs.launch import read_run
 from tasks.runs.records import RunRecord
@@ -94,7 +95,7 @@ def tell(cluster: Cluster, volume: str, run: str) -> Story:
         "checkpoints": trainer.checkpoints,
     }
     seen = cluster.call(volume, "runs.observe", {"runs": {run: ask}})["runs"][run]
-    rows = {row["step"]: row for row in seen["metrics"]}
+    rows = by_step(seen["metrics"])
     return Story(
         record=record,
         state=run_state(cluster, [record])[run],

@@ -39,7 +39,7 @@ def ask_run(
         BadInputError: the config is malformed.
         UsageError: no volume is named, or the size is none.
     """
-    asked = set_keys(adapter(trainer.kind).parse(config), changes or {})
+    asked = set_keys(adapter(trainer.kind, trainer.options).parse(config), changes or {})
     volume = volume or _text(asked, "volume")
     size = volume_size or _text(asked, "volume_size")
     if volume is None:
@@ -75,7 +75,7 @@ def ask_fork(
         BadInputError: a change names a key that can not be.
     """
     theirs = read_run(cluster, volume, parent).plan
-    config = {k: v for k, v in theirs.config.items() if k != "resume"}
+    config = theirs.request.adapter.without_resume(theirs.config)
     if theirs.request.retention:
         config["retention"] = theirs.request.retention.model_dump(exclude_none=True)
     asked = set_keys(config, changes or {})

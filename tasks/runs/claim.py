@@ -6,7 +6,6 @@ from importlib.metadata import PackageNotFoundError, version
 from blocks.clusters.errors import ConflictError
 from blocks.clusters.port import Cluster
 from tasks.plans.plan import Plan
-from tasks.pod.trainers.table import adapter
 from tasks.runs.records import Dataset, PlanRecord, Resolved, TrainerFacts, Weights
 from tasks.runs.request import differences
 
@@ -24,7 +23,7 @@ def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | Non
     if plan.record is not None:
         return plan.record
     request = plan.request
-    trainer = adapter(request.trainer.kind)
+    trainer = request.adapter
     record = PlanRecord(
         run=request.run,
         volume=request.volume,
@@ -44,7 +43,8 @@ def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | Non
         version=_version(),
     )
     arguments = {"run": request.run, "plan": record.model_dump(mode="json")}
-    there = PlanRecord.model_validate(cluster.call(request.volume, "runs.claim", arguments, writable=True)["plan"])
+    claimed = cluster.call(request.volume, "runs.claim", arguments, writable=True)["plan"]
+    there = PlanRecord.read(f"run {request.run}", claimed)
     if there.request_hash != record.request_hash:
         changed = "; ".join(differences(there.request.asked(), request.asked()))
         raise ConflictError(

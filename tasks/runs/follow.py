@@ -10,6 +10,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_expo
 from blocks.clusters.errors import ProgramError
 from blocks.clusters.job import JobState, JobStatus
 from blocks.clusters.port import Cluster
+from tasks.pod.metrics import by_step
 from tasks.runs.decision import gone
 from tasks.runs.launch import Launch, write_end
 from tasks.runs.records import End
@@ -40,7 +41,7 @@ class Progress:
         return max(self.curve, default=self.launch.attempt.resume.step)
 
     def take(self, seen: dict[str, Any]) -> None:
-        self.curve |= {row["step"]: row for row in seen["metrics"]}
+        self.curve = by_step(seen["metrics"], self.curve)
         self._offset = seen["offset"]
         self.checkpoints = seen["checkpoints"]
         complete = {(c["path"], c["fingerprint"]) for c in self.checkpoints if c["verdict"] == "complete"}

@@ -6,7 +6,6 @@ from typing import Any
 from blocks.clusters.job import Job, Mount
 from blocks.clusters.names import fit_name
 from blocks.trainer_settings import TrainerSettings
-from tasks.pod.trainers.table import adapter
 from tasks.runs.records import PlanRecord
 from tasks.runs.request import RunRequest, hash_request
 
@@ -58,7 +57,7 @@ def job_asked(request: RunRequest) -> Job:
 
 def job_of(plan: PlanRecord, attempt: int) -> Job:
     """The job of attempt `attempt`: the same job whoever builds it, whenever."""
-    trainer, settings = adapter(plan.trainer.kind), plan.request.trainer
+    trainer, settings = plan.request.adapter, plan.request.trainer
     own = f"runs/{plan.run}"
     return Job(
         name=job_name(plan, attempt),
@@ -72,7 +71,10 @@ def job_of(plan: PlanRecord, attempt: int) -> Job:
         ),
         command=tuple(
             trainer.command(
-                f"/scratch/{trainer.config_name}", gpus=settings.resources.gpus, nodes=settings.resources.nodes
+                plan.config,
+                f"/scratch/{trainer.config_name}",
+                gpus=settings.resources.gpus,
+                nodes=settings.resources.nodes,
             )
         ),
         node_cache=plan.request.weights.placement == "node",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from blocks.clusters.errors import NotFoundError
+from blocks.clusters.errors import NotFoundError, SlipwayError
 from blocks.clusters.job import JobStatus
 from blocks.clusters.port import Cluster
 from tasks.pod.checkpoints.verdict import Verdict
@@ -130,7 +130,7 @@ def hold(cluster: Cluster, plan: PlanRecord) -> str | None:
 def write_end(cluster: Cluster, plan: PlanRecord, attempt: int, end: End) -> End:
     """Write down how an attempt ended; return what is on record, which an earlier writer may have decided."""
     arguments = {"run": plan.run, "attempt": attempt, "end": end.model_dump(mode="json")}
-    return End.model_validate(cluster.call(plan.volume, "runs.end", arguments, writable=True)["end"])
+    return End.read(f"run {plan.run}", cluster.call(plan.volume, "runs.end", arguments, writable=True)["end"])
 
 
 def read_run(cluster: Cluster, volume: str, run: str) -> RunRecord:
@@ -138,7 +138,19 @@ def read_run(cluster: Cluster, volume: str, run: str) -> RunRecord:
     if shown["plan"] is None:
         known = ", ".join(r["run"] for r in cluster.call(volume, "runs.list", {})["runs"]) or "none"
         raise NotFoundError(f"Volume {volume} has no run {run!r}.", f"Runs there: {known}.")
-    return RunRecord.model_validate(shown)
+    return RunRecord.read(f"run {run}", shown)
+
+
+def read_runs(cluster: Cluster, volume: str) -> tuple[list[RunRecord], dict[str, str]]:
+    """The runs of a volume that were not deleted, oldest first, and run → what is wrong with its records."""
+    answer = cluster.call(volume, "runs.list", {})
+    found, damaged = [], dict(answer["damaged"])
+    for shown in answer["runs"]:
+        try:
+            found.append(RunRecord.read(f"run {shown['run']}", shown))
+        except SlipwayError as error:
+            damaged[shown["run"]] = str(error)
+    return found, damaged
 
 
 def job_of_last(cluster: Cluster, record: RunRecord) -> JobStatus | None:

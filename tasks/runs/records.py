@@ -1,10 +1,11 @@
 """A run's records as models: what `tasks.pod.runs` returns."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from blocks.clusters.errors import SlipwayError
 from blocks.clusters.job import JobStatus
 from tasks.runs.request import RunRequest
 
@@ -13,6 +14,26 @@ class Record(BaseModel):
     """Read from a volume that a newer version may have written: unknown keys are left alone."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @classmethod
+    def read(cls, name: str, content: Any) -> Self:
+        """What a program beside the data returned.
+
+        Args:
+            name: of what this is on record, for the message: "run a".
+
+        Raises:
+            SlipwayError: a record has other keys or values than those that were written.
+        """
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            where = ".".join(str(part) for part in wrong["loc"])
+            raise SlipwayError(
+                f"What is on record of {name} is damaged: {where}: {wrong['msg']}.",
+                "Restore it from a backup of the volume.",
+            ) from None
 
 
 class Download(Record):

@@ -9,6 +9,8 @@ from pydantic import ConfigDict, Field
 from blocks.clusters.job import Frozen
 from blocks.clusters.names import fit_name
 from blocks.trainer_settings import TrainerSettings
+from tasks.pod.trainers.adapter import Adapter
+from tasks.pod.trainers.table import adapter
 from tasks.stages.source import DatasetRequest
 
 RUN_ID_LONGEST = 48
@@ -102,10 +104,18 @@ class RunRequest(Frozen):
     def asked(self) -> dict[str, Any]:
         """What makes two requests under one name the same request."""
         included = {"trainer", "config", "dataset", "fork_of"} | ({"weights"} if self.weights != IN_PLACE else set())
-        left_out: dict[str, Any] = {"dataset": {"bucket"}}
-        if self.trainer.resources.nodes == 1:  # as it was before several could be asked for
-            left_out["trainer"] = {"resources": {"nodes"}}
-        return self.model_dump(mode="json", include=included, exclude=left_out)
+        asked = self.model_dump(mode="json", include=included, exclude={"dataset": {"bucket"}})
+        # as it was before there were any, and before several nodes could be asked for
+        if not self.trainer.options:
+            del asked["trainer"]["options"]
+        if self.trainer.resources.nodes == 1:
+            del asked["trainer"]["resources"]["nodes"]
+        return asked
+
+    @property
+    def adapter(self) -> Adapter:
+        """Raises: BadInputError: there is no such trainer, or it is set up wrongly."""
+        return adapter(self.trainer.kind, self.trainer.options)
 
     def request_hash(self) -> str:
         return hash_request(self.asked())

@@ -122,6 +122,20 @@ def test_a_flow_killed_at_any_moment_and_asked_again_loses_nothing_and_doubles_n
     assert len(cluster.jobs.find({})) == 3  # the model's, the dataset's, the run's: none twice
 
 
+def test_a_retry_of_the_same_flow_run_is_the_same_run(running: Running) -> None:
+    first = running.run("finetune/local", volume=VOLUME, set=SLOW)
+    launched = running.logged(first, "launched attempt", seconds=90)
+    run = launched.split()[1].rstrip(":")
+
+    kill_flow(first)
+    # the worker looks at it last, and would report a retry that began before as crashed
+    running.logged(first, "Check whether the flow run exceeded its memory allocation", seconds=60)
+    running.api("POST", f"/flow_runs/{first}/set_state", {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}})
+
+    running.completed(first)
+    assert jobs_of(running.cluster, run) == [JobState.COMPLETED]
+
+
 def test_a_killed_trainer_is_reported_and_asking_again_continues_from_its_newest_complete_step(
     running: Running,
 ) -> None:

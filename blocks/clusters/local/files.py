@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from blocks.clusters.errors import SlipwayError
+
 _RESERVE_SIZE = 1 << 20
 _PIECE = 1 << 16
 _PLENTY = 8 << 20  # bytes free from which on a spent reserve is filled up again
@@ -75,13 +77,29 @@ def _write_json(path: Path, content: dict[str, Any], once: bool) -> bool:
         temporary.unlink(missing_ok=True)
 
 
+class DamagedError(SlipwayError):
+    """A file that only we write does not hold what we write; what it stood for may still be alive."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        remedy = "Somebody changed it: restore it, or move its directory away once nothing of it runs."
+        super().__init__(f"{path} is damaged: {why}.", remedy)
+
+
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The file's JSON object, or None where there is no such file."""
+    """The file's JSON object, or None where there is no such file.
+
+    Raises:
+        DamagedError: it is something else.
+    """
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - a third of the time of Path.read_bytes, for a thousand jobs
             content: dict[str, Any] = json.loads(file.read())
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except ValueError as error:
+        raise DamagedError(path, str(error)) from error
+    if not isinstance(content, dict):
+        raise DamagedError(path, "no JSON object")
     return content
 
 

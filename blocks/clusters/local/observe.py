@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from blocks.clusters.job import Cause, JobState, JobStatus
-from blocks.clusters.local.files import is_locked, read_json
+from blocks.clusters.local.files import DamagedError, is_locked, read_json
 from blocks.clusters.local.identity import Identity
 from blocks.clusters.local.log import last_lines
 from blocks.clusters.local.place import Place
@@ -23,7 +23,11 @@ def observe_all(root: Path, owner: str, labels: Mapping[str, str]) -> list[JobSt
     found = []
     for place in _places(root, owner):
         submitted = place.read()
-        if submitted is not None and labels.items() <= submitted["labels"].items():
+        if submitted is None:
+            continue
+        if not isinstance(its := submitted.get("labels"), dict):
+            raise DamagedError(place.directory / "job.json", "it has no labels")
+        if labels.items() <= its.items():
             found.append(_observe(place, submitted))
     return sorted(found, key=lambda status: (status.submitted_at, status.name))
 
@@ -42,6 +46,15 @@ def _places(root: Path, owner: str) -> Iterator[Place]:
 
 def _observe(place: Place, submitted: dict[str, Any]) -> JobStatus:
     current = read_json(place.end) or _unfinished(place)
+    try:
+        return _status(place, submitted, current)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # JSON, and not ours
+        raise DamagedError(
+            place.directory / "job.json", "it, state.json or end.json has other keys or values"
+        ) from error
+
+
+def _status(place: Place, submitted: dict[str, Any], current: dict[str, Any]) -> JobStatus:
     return JobStatus(
         name=place.name,
         uid=submitted["uid"],

@@ -43,6 +43,8 @@ class Needs:
         schedule_remedy: what to write so that it begins anew; empty where that can not be had.
         formats: of the dataset's files that it reads: "jsonl", "parquet"; empty where that is not known.
         columns: sets of columns, of which each row must have one; empty where that is not known.
+        gpus: GPUs a node that the config itself asks for; None where it says nothing of them.
+        weights_only: its checkpoints hold no optimizer: a run can neither be resumed from them nor forked.
     """
 
     model: str
@@ -55,6 +57,8 @@ class Needs:
     schedule_remedy: str = ""
     formats: tuple[str, ...] = ()
     columns: tuple[tuple[str, ...], ...] = ()
+    gpus: int | None = None
+    weights_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class Places:
         output: the run's own directory, the only one that it can write besides scratch.
         resume: step directory to continue from; None for a fresh start.
         scratch: private to the attempt, gone with it.
+        gpus: GPUs a node.
+        nodes: how many nodes there are.
     """
 
     weights: str
@@ -74,6 +80,8 @@ class Places:
     output: str
     resume: str | None
     scratch: str
+    gpus: int = 0
+    nodes: int = 1
 
 
 class Adapter(Protocol):
@@ -84,16 +92,23 @@ class Adapter(Protocol):
         config_name: file name of the rendered config.
         checkpoint_format: name from the table of checkpoint formats; None to find it by content.
         checkpoints: directory of the step directories, relative to the run's.
-        metrics: file of JSON lines with at least `step`, relative to the run's directory.
-        reshards: whether a checkpoint can be continued on another number of ranks.
+        metrics: file of JSON lines with a step each (see `tasks.pod.metrics`), relative to the run's directory.
     """
 
     kind: str
-    config_name: str
     checkpoint_format: str | None
     checkpoints: str
     metrics: str
-    reshards: bool
+
+    @property
+    def config_name(self) -> str: ...
+
+    def configured(self, options: Mapping[str, Any]) -> "Adapter":
+        """This adapter as a team has set it up in slipway.toml or in the trainer's block.
+
+        Raises: BadInputError: an option that there is not, or a value that it can not have.
+        """
+        ...
 
     def parse(self, text: str) -> dict[str, Any]:
         """Raises: BadInputError with line and column if the text is malformed."""
@@ -107,16 +122,35 @@ class Adapter(Protocol):
         """What a config without problems asks for."""
         ...
 
+    def without_resume(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The config without the checkpoint that it continues from: what a fork inherits."""
+        ...
+
     def render(self, config: Mapping[str, Any], places: Places) -> str:
         """The final config: what the platform must set is set, everything else is as it was given."""
         ...
 
-    def command(self, config_path: str, gpus: int, nodes: int) -> Sequence[str]:
-        """Program and arguments that train with the rendered config."""
+    def programs(self, config: Mapping[str, Any], places: Places) -> Mapping[str, str]:
+        """Files that `command` needs beside the config, by name: most need none."""
+        ...
+
+    def command(self, config: Mapping[str, Any], config_path: str, gpus: int, nodes: int) -> Sequence[str]:
+        """Program and arguments that train with the rendered config, started once on every node.
+
+        What `programs` made lies beside the config. On several nodes the job's environment has NODE_RANK, MASTER_ADDR
+        and MASTER_PORT, and the same for torchrun as PET_NODE_RANK, PET_MASTER_ADDR and PET_MASTER_PORT.
+
+        Args:
+            gpus: GPUs a node; 0 for one process on CPUs.
+        """
         ...
 
     def ranks(self, gpus: int, nodes: int) -> int:
         """How many ranks `command` makes: the world size that checkpoints are saved with."""
+        ...
+
+    def reshards(self, config: Mapping[str, Any]) -> bool:
+        """Whether a checkpoint of such a config can be continued on another number of ranks."""
         ...
 
     def step_directory(self, step: int) -> str:

@@ -16,20 +16,21 @@ class Key:
     """One key of a config.
 
     Args:
-        kind: "integer", "number" (an integer will do), "text" (not empty), "boolean", "array", or "table"
-            for one whose contents are not checked.
+        kind: "integer", "number" (an integer will do), "text" (not empty), "boolean", "array", "table" for one whose
+            contents are not checked, or "any" for what is not checked at all.
         example: a value as TOML, shown as remedy.
         required: whether a config without it can work.
-        at_least, above, below: bounds of a number.
+        at_least, at_most, above, below: bounds of a number; a whole one is always below 2**63, as in TOML.
         length: items of an array; None for any number.
         item: what each item of an array is; None for anything.
         one_of: the texts that are allowed; empty for any.
     """
 
-    kind: Literal["integer", "number", "text", "boolean", "array", "table"]
-    example: str
+    kind: Literal["integer", "number", "text", "boolean", "array", "table", "any"]
+    example: str = ""
     required: bool = False
     at_least: float | None = None
+    at_most: float | None = None
     above: float | None = None
     below: float | None = None
     length: int | None = None
@@ -49,10 +50,16 @@ class Key:
             "text": "text",
             "boolean": "true or false",
             "table": "a table",
+            "any": "anything",
         }
         bounds = [
             f"{word} {bound:g}"
-            for word, bound in (("of at least", self.at_least), ("above", self.above), ("below", self.below))
+            for word, bound in (
+                ("of at least", self.at_least),
+                ("of at most", self.at_most),
+                ("above", self.above),
+                ("below", self.below),
+            )
             if bound is not None
         ]
         return " ".join([words[self.kind], " and ".join(bounds)]).strip()
@@ -65,16 +72,19 @@ class Key:
                 return isinstance(value, bool)
             case "table":
                 return isinstance(value, Mapping)
+            case "any":
+                return True
             case "array":
                 right = isinstance(value, list) and self.length in (None, len(value))
                 return right and (self.item is None or all(self.item.accepts(item) for item in value))
         number = int if self.kind == "integer" else int | float
         if isinstance(value, bool) or not isinstance(value, number):
             return False
-        if isinstance(value, float) and not math.isfinite(value):
+        if not math.isfinite(value) if isinstance(value, float) else not -(2**63) <= value < 2**63:
             return False
         return (
             (self.at_least is None or value >= self.at_least)
+            and (self.at_most is None or value <= self.at_most)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)
         )
@@ -92,26 +102,53 @@ OURS = frozenset(name.partition(".")[0] for name in PLATFORM)
 """Their names at the top of a config."""
 
 
-def check(config: Mapping[str, Any], schema: Mapping[str, Key]) -> list[Problem]:
+def check(
+    config: Mapping[str, Any], schema: Mapping[str, Key], *, toml: bool = True, ours: Mapping[str, Key] = PLATFORM
+) -> list[Problem]:
     """Everything in a config that a schema does not allow, in the order of the config; then what is missing.
 
     Args:
         config: a parsed config.
-        schema: every key that the trainer knows, by dotted name; the platform's are added.
+        schema: every key that the trainer knows, by dotted name.
+        ours: the platform's keys, which a config may have as well.
+        toml: remedies are in TOML; else they will do for YAML and JSON.
     """
-    known = {**schema, **PLATFORM}
+    known = {**schema, **ours}
     found = list(_faults(config, "", known))
     for name, key in schema.items():
         if key.required and not _present(config, name):
             table, _, leaf = name.rpartition(".")
-            where = f"to [{table}]" if table else "at the top"
-            found.append(Problem(name, "is missing.", f"Add `{leaf} = {key.example}` {where}."))
+            where = f" to [{table}]" if table else " at the top"
+            assignment = f"{leaf} = {key.example}" if toml else f"{leaf}: {key.example}"
+            found.append(Problem(name, "is missing.", f"Add `{assignment}`{where if toml else ''}."))
     return found
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` was most likely meant to be, or None if none is near."""
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+def misspelt(config: Mapping[str, Any], known: Iterable[str], others: Iterable[str] = ()) -> list[Problem]:
+    """Keys at the top that are most likely meant to be others, for a trainer that may know more than we do.
+
+    Args:
+        known: names that are known to us.
+        others: names that the trainer knows as well, whatever they are like.
+    """
+    names = {*known, *OURS}
+    found = []
+    for key in config:
+        near = None if key in names or key in set(others) else nearest(key, names, cutoff=0.9)
+        if near is not None:
+            reason = f"is no key that is known here, and is like {near}."
+            remedy = f"Write {near}; if it is the trainer's own, name it in the trainer's option extra_keys."
+            found.append(Problem(key, reason, remedy))
+    return found
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known word that `word` was most likely meant to be, or None if none is near.
+
+    Args:
+        cutoff: how near, from 0 to 1 (the same).
+    """
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return matches[0] if matches else None
 
 

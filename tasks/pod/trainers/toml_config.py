@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from tasks.pod.errors import BadInputError
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_DEEPEST = 32  # tables within tables
 _LEAF = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
@@ -58,11 +59,13 @@ def set_keys(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
             TOML.
 
     Raises:
-        BadInputError: a key is malformed, or leads through a value that is neither a table nor a list.
+        BadInputError: a key is malformed, too deep, or leads through a value that is neither a table nor a list.
     """
     changed = copy.deepcopy(dict(config))
     for key, value in changes.items():
         parts = _split(key)
+        if len(parts) > _DEEPEST:
+            raise BadInputError(f"A key of {len(parts)} parts: {key[:60]}…", "Name a key of the config.")
         place: Any = changed
         for depth, part in enumerate(parts):
             last = depth == len(parts) - 1

@@ -47,7 +47,14 @@ class Redirect:
     to: str
 
 
-Fault = Status | WrongBytes | Cut | Stall | Redirect
+@dataclass(frozen=True)
+class Says:
+    """Answer 200 with these words, as something that is no Hub does."""
+
+    body: str
+
+
+Fault = Says | Status | WrongBytes | Cut | Stall | Redirect
 
 
 class FaultyHub(HubServer):
@@ -134,6 +141,12 @@ class _FaultyHandler(HubHandler):
         match self.fault:
             case Status(status, headers):
                 self._refuse(HTTPStatus(status), None, "told to fail", dict(headers))
+            case Says(body):
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body.encode())))
+                self.end_headers()
+                self.wfile.write(body.encode())
             case Redirect(to):
                 self.send_response(302)
                 self.send_header("Location", to + path)

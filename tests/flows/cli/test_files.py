@@ -103,6 +103,18 @@ def test_paths_that_climb_out_or_have_control_characters_are_refused(shelf: Slip
     assert [entry.name for entry in _root(shelf).iterdir() if entry.name != ".slipway"] == []
 
 
+def test_links_in_circles_are_refused_in_both_directions(shelf: Slipway) -> None:
+    tree = _tree(shelf.folder / "tree")
+    (tree / "a").symlink_to("b")
+    (tree / "b").symlink_to("a")
+    shelf("volumes", "put", "shelf", "tree").refused(2, "'a'", "leads nowhere")
+
+    (_root(shelf) / "a").symlink_to("a")
+    shelf("volumes", "get", "shelf", "/", "mine").refused(2, "'a'", "leads nowhere")
+    assert shelf("volumes", "ls", "shelf").code == 0
+    shelf("volumes", "put", "shelf", "slipway.toml", "a/x").refused(1)
+
+
 def test_links_that_lead_outside_are_refused_in_both_directions(shelf: Slipway, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")

@@ -50,6 +50,7 @@ def test_a_run_that_is_not_there_is_named_with_the_nearest(bench: Slipway) -> No
         bench(*words, "bsae").refused(1, "'bsae'", "'base'")
     bench("runs", "show", "base", "--volume", "nowhere").refused(1, "'nowhere'")
     bench("runs", "show", "Base").refused(2, "capital letters")
+    bench("checkpoints", "").refused(2, "is empty")
     bench("runs", "list", "--volume", "-x").refused(2, "'-x'")
 
 

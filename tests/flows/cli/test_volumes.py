@@ -44,6 +44,7 @@ def test_an_owner_has_its_own_volumes(slipway: Slipway) -> None:
         ("-research", "can not start with a hyphen"),
         ("research-", "starts or ends with a hyphen"),
         ("", "is empty"),
+        ("Ü", "characters other than"),
         ("résumé", "characters other than"),
         ("../up", "characters other than"),
     ],

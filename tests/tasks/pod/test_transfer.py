@@ -182,3 +182,9 @@ def test_du_counts_hard_links_once_and_sorts_by_size(layout: Layout) -> None:
     said = subprocess.run(["du", "-sk", layout.root], capture_output=True, text=True, check=True)
     assert -(-answer["bytes"] // 1024) == int(said.stdout.split()[0])
     assert [entry["path"] for entry in answer["entries"]] == ["large", "small"]
+
+
+def test_what_is_missing_of_some_paths_is_told(layout: Layout) -> None:
+    (layout.root / "there").mkdir(parents=True)
+    asked = {"paths": ["/volume/there", "/volume/absent.json"]}
+    assert transfer.missing(layout, asked) == {"missing": ["/volume/absent.json"]}

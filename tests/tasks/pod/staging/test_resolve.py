@@ -1,4 +1,5 @@
 import json
+import re
 import socket
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from tasks.pod.errors import BadInputError, NotThereError, PodError
 from tasks.pod.hub import AccessError, UnreachableError
 from tasks.pod.layout import Layout
 from tasks.pod.resolve import resolve
-from tests.deployments.hub.faulty import FaultyHub, Status
+from tests.deployments.hub.faulty import FaultyHub, Redirect, Says, Status
 
 
 def ask(layout: Layout, **changed: Any) -> dict[str, Any]:
@@ -135,3 +136,32 @@ def test_names_that_can_not_be_are_refused_without_asking(
     with pytest.raises(BadInputError):
         ask(layout, **wrong)
     assert not hub.requests
+
+
+TREE = '[{"type": "file", "path": "a.safetensors", "oid": "x"}]'
+
+
+@pytest.mark.parametrize("body", ["<html>log in</html>", "[]", "null", "{}", "7", '{"sha": "main"}', '{"sha": 7}'])
+def test_what_is_no_hub_is_named(layout: Layout, hub: FaultyHub, body: str) -> None:
+    hub.always["/revision/"] = Says(body)
+    with pytest.raises(PodError, match=re.escape(hub.endpoint)):
+        ask(layout)
+
+
+@pytest.mark.parametrize("body", ["<html>", "{}", "null", '[{"type": "file"}]', "[7]", TREE])
+def test_a_tree_that_is_none_is_refused(layout: Layout, hub: FaultyHub, body: str) -> None:
+    hub.always["/tree/"] = Says(body)
+    with pytest.raises((UnreachableError, NotThereError)):
+        ask(layout)
+
+
+def test_redirects_in_circles_are_given_up(layout: Layout, hub: FaultyHub) -> None:
+    hub.always["/revision/"] = Redirect(hub.endpoint)
+    with pytest.raises(PodError):
+        ask(layout)
+
+
+def test_a_rate_limit_that_is_too_long_for_a_plan_is_said(layout: Layout, hub: FaultyHub) -> None:
+    hub.always["/revision/"] = Status(429, (("Retry-After", "120"),))
+    with pytest.raises(UnreachableError, match="wait 120 s"):
+        ask(layout)

@@ -49,7 +49,7 @@ class Bench:
         return path
 
     def start(self, config: Path) -> subprocess.Popen[str]:
-        command = [sys.executable, *Tiny().command(str(config), 0, 1)[1:]]
+        command = [sys.executable, *Tiny().command({}, str(config), 0, 1)[1:]]
         environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

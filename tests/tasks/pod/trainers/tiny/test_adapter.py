@@ -166,5 +166,5 @@ def test_rendering_a_fresh_start_takes_a_resume_away():
 
 
 def test_the_rest_of_the_port():
-    assert TINY.command("/x/config.toml", gpus=8, nodes=1)[-2:] == ("@", "/x/config.toml")
+    assert TINY.command(GOOD, "/x/config.toml", gpus=8, nodes=1)[-2:] == ("@", "/x/config.toml")
     assert TINY.step_directory(7) == "checkpoints/step_7"

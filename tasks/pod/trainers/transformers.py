@@ -1,0 +1,94 @@
+"""The adapter of scripts that take transformers' TrainingArguments from a YAML or JSON file: TRL's `sft` by default."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tasks.pod.trainers import hf_arguments
+from tasks.pod.trainers.adapter import Problem
+from tasks.pod.trainers.config_text import Syntax
+from tasks.pod.trainers.hf_family import HuggingFace, launch
+from tasks.pod.trainers.references import dataset_needed, dataset_problems, names_dataset
+from tasks.pod.trainers.schema import Key, misspelt
+
+_TRL = frozenset(
+    """
+    activation_offloading assistant_only_loss attn_implementation bnb_4bit_quant_storage bnb_4bit_quant_type
+    chat_template_path completion_only_loss dataset_config dataset_kwargs dataset_name dataset_num_proc
+    dataset_streaming dataset_test_split dataset_text_field dataset_train_split datasets dtype eos_token
+    eval_packing load_in_4bit load_in_8bit lora_alpha lora_dropout lora_modules_to_save lora_r
+    lora_target_modules lora_target_parameters lora_task_type loss_type max_length model_init_kwargs
+    model_name_or_path model_revision packing packing_strategy pad_to_multiple_of pad_token padding_free
+    shuffle_dataset streaming test_split_size trust_remote_code truncation_mode use_bnb_nested_quant use_dora
+    use_peft use_rslora
+""".split()  # noqa: SIM905
+)
+
+
+class Transformers(HuggingFace):
+    """Pure: see `tasks.pod.trainers.adapter`."""
+
+    kind: str = "transformers"
+    options: Mapping[str, Key] = {
+        "program": Key("text", '"trl.scripts.sft"'),
+        "arguments": Key("array", '["--config", "{config}"]', item=Key("text")),
+        "syntax": Key("text", '"yaml"', one_of=("yaml", "json")),
+        "interpreter": Key("text", '"python"'),
+        "model_key": Key("text", '"model_name_or_path"'),
+        "dataset_key": Key("text", '"dataset_name"'),
+        "extra_keys": Key("array", '["my_key"]', item=Key("text")),
+    }
+
+    def __init__(
+        self,
+        program: str = "trl.scripts.sft",
+        arguments: Sequence[str] | None = None,
+        syntax: Syntax = "yaml",
+        interpreter: str = "python",
+        model_key: str = "model_name_or_path",
+        dataset_key: str = "dataset_name",
+        extra_keys: Sequence[str] = (),
+    ) -> None:
+        """
+        Args:
+            program: a module, or a path that ends in .py, in the image or on the volume.
+            arguments: of the program; `{config}` is the config's path. None: `--config {config}` for TRL's modules,
+                else the path alone.
+            syntax: of the config.
+            interpreter: which Python of the image.
+            model_key, dataset_key: what the script calls them.
+            extra_keys: keys of the script that are like TrainingArguments' and are none.
+        """
+        self.program, self.interpreter = program, interpreter
+        trl = program.startswith("trl.")
+        self.arguments = tuple(arguments or (["--config", "{config}"] if trl else ["{config}"]))
+        self.syntax = syntax
+        self.model_key, self.dataset_key = model_key, dataset_key
+        self.extra_keys = tuple(extra_keys)
+        self.required = {model_key: "org/name"} | ({dataset_key: "datasets/NAME"} if trl else {})
+
+    def _with(self, options: Mapping[str, Any]) -> "Transformers":
+        return Transformers(**options)
+
+    def meaning(self, given: Mapping[str, Any]) -> Iterator[Problem]:
+        dataset = given.get(self.dataset_key)
+        if isinstance(dataset, str):
+            yield from dataset_problems(self.dataset_key, dataset)
+        elif dataset is not None:
+            yield Problem(self.dataset_key, f"must be text, is {dataset!r}.", "Write datasets/NAME.")
+
+    def unknown(self, given: Mapping[str, Any]) -> list[Problem]:
+        own = {self.model_key, self.dataset_key, *self.extra_keys}
+        return misspelt(given, hf_arguments.NAMES | _TRL | own)
+
+    def dataset(self, config: Mapping[str, Any]) -> str | None:
+        name = config.get(self.dataset_key)
+        return dataset_needed(str(name)) if names_dataset(name) else None
+
+    def put_dataset(self, final: dict[str, Any], path: str) -> None:
+        final[self.dataset_key] = path
+
+    def command(self, config: Mapping[str, Any], config_path: str, gpus: int, nodes: int) -> Sequence[str]:
+        """The script, started by our launcher: by torchrun where there are several processes."""
+        program = [self.program] if self.program.endswith(".py") else ["-m", self.program]
+        arguments = [argument.replace("{config}", config_path) for argument in self.arguments]
+        return launch([*program, *arguments], config_path, gpus, nodes, self.interpreter)

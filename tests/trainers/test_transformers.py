@@ -1,0 +1,100 @@
+"""A real Hugging Face Trainer, on CPUs: killed in the middle of a save, continued, forked, with the losses of a run
+that nothing disturbed. Needs torch: `make test-trainers` installs it into a folder of its own."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocks.clusters.local.cluster import LocalCluster
+from blocks.hub_access import HubAccess
+from blocks.trainer_settings import TrainerSettings
+from tasks.runs.ask import ask_fork, ask_run
+from tasks.runs.follow import Progress
+from tasks.runs.request import RunRequest
+from tasks.stages.source import DatasetRequest
+from tests.tasks.conftest import Desk
+
+HERE = Path(__file__).parent
+PYTHON = Path(os.environ.get("SLIPWAY_TRAINERS_PYTHON", HERE.parents[1] / ".slipway" / "trainers" / "bin" / "python"))
+CONFIG = """
+model_name_or_path: /volume/models/llama
+dataset_name: datasets/harbour
+max_steps: 40
+per_device_train_batch_size: 4
+learning_rate: 1e-3
+lr_scheduler_type: constant
+save_steps: 10
+logging_steps: 1
+report_to: none
+seed: 1
+use_cpu: true
+disable_tqdm: true
+"""
+
+pytestmark = [
+    pytest.mark.trainers,
+    pytest.mark.skipif(not PYTHON.exists(), reason="no torch: run `make test-trainers`"),
+]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> LocalCluster:
+    cluster = LocalCluster(tmp_path / "cluster", poll_seconds=0.2)
+    cluster.volumes.create("v", 2**30)
+    models = tmp_path / "cluster/volumes/me/v/models"
+    models.mkdir()
+    subprocess.run([PYTHON, HERE / "make_llama.py", models / "llama"], check=True, capture_output=True)
+    return cluster
+
+
+@pytest.fixture
+def desk(cluster: LocalCluster, demo_assets: Path) -> Desk:
+    return Desk(cluster, HubAccess(endpoint="http://127.0.0.1:9"), demo_assets)  # no Hub is needed
+
+
+def request(desk: Desk, run: str, **changes: Any) -> RunRequest:
+    options = {"program": str(HERE / "train.py"), "interpreter": str(PYTHON)}
+    trainer = TrainerSettings(kind="transformers", options=options)
+    data = DatasetRequest(name="harbour", source=str(desk.assets / "harbour"))
+    return ask_run(run, CONFIG, trainer, changes=changes, volume="v", dataset=data)
+
+
+def losses(progress: Progress) -> dict[int, float]:
+    return {step: row["loss"] for step, row in progress.curve.items() if "loss" in row}
+
+
+def ended(progress: Progress) -> str:
+    assert progress.end is not None
+    return progress.end.state
+
+
+def test_killed_in_a_save_continued_and_forked_it_has_the_losses_of_an_undisturbed_run(
+    desk: Desk, tmp_path: Path
+) -> None:
+    whole = desk.train(request(desk, "whole"))
+    assert ended(whole) == "completed", whole.end
+    expected = losses(whole)
+    assert sorted(expected) == list(range(1, 41))
+
+    killed = desk.train(request(desk, "killed", die_in_save_of=30))
+    assert ended(killed) == "failed"
+    assert [c["step"] for c in killed.checkpoints if c["verdict"] == "complete"] == [10, 20]
+    (torn,) = [c for c in killed.checkpoints if c["verdict"] != "complete"]
+    assert torn["step"] == 30 and "optimizer.pt" in torn["why"]
+
+    again = desk.train(request(desk, "killed", die_in_save_of=30))
+    assert ended(again) == "completed", again.end
+    assert again.launch.attempt.resume.step == 20
+    assert [moved["path"] for moved in again.launch.attempt.set_aside] == ["checkpoint-30"]
+    assert losses(again) == expected
+
+    fork = ask_fork(desk.cluster, "v", "killed", "fork", step=30, changes={"die_in_save_of": 0})
+    forked = desk.train(fork)
+    assert ended(forked) == "completed", forked.end
+    assert losses(forked) == {step: loss for step, loss in expected.items() if step > 30}
+    state = tmp_path / "cluster/volumes/me/v/runs/fork/checkpoint-40/trainer_state.json"
+    assert json.loads(state.read_text())["global_step"] == 40
