@@ -23,6 +23,7 @@ from tests.tasks.conftest import Desk
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
+@pytest.mark.alone
 def test_an_api_server_that_is_away_for_half_a_minute_does_not_change_a_runs_outcome(
     desk: Desk, kubernetes: TestCluster
 ) -> None:

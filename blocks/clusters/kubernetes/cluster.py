@@ -19,6 +19,7 @@ from blocks.clusters.kubernetes.users import users
 from blocks.clusters.kubernetes.volumes import KubernetesVolumes
 from blocks.clusters.names import check_name
 from blocks.clusters.port import Capacity, Finding
+from blocks.clusters.size import parse_size
 
 
 class KubernetesCluster:
@@ -98,7 +99,10 @@ class KubernetesCluster:
 
     def capacity(self) -> Capacity:
         """Of all nodes that pods can go to; nothing where we may not look at nodes."""
-        return self._nodes.capacity()
+        found = self._nodes.capacity()
+        if self._settings.node_cache:
+            return found.model_copy(update={"node_cache_bytes": parse_size(self._settings.node_cache_size)})
+        return found
 
     def preflight(self, job: Job, new_volumes: Mapping[str, int]) -> list[Finding]:
         return self._preflight.look(job, new_volumes)

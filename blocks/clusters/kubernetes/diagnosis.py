@@ -163,7 +163,7 @@ def _live(pod: Json, settings: KubernetesSettings, now: datetime, events: Sequen
     if scheduled is None or scheduled["status"] != "True":
         return _unscheduled(pod, scheduled, settings, now)
     since = read_time(scheduled["lastTransitionTime"]) or now
-    init = {s["name"]: s for s in pod["status"].get("initContainerStatuses") or ()}
+    init = {s["name"]: s for s in pod["status"].get("initContainerStatuses") or () if s["name"] != marks.ALIVE}
     main = {s["name"]: s for s in pod["status"].get("containerStatuses") or ()}
     for name, container in [*init.items(), *main.items()]:
         state = container.get("state") or {}

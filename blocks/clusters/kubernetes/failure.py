@@ -104,6 +104,8 @@ def _containers(pod: Json) -> list[tuple[str, Json, bool]]:
     found = []
     for key, init in (("initContainerStatuses", True), ("containerStatuses", False)):
         for status in pod["status"].get(key) or ():
+            if status["name"] == marks.ALIVE:
+                continue
             found.append((status["name"], (status.get("state") or {}).get("terminated") or {}, init))
     return found
 

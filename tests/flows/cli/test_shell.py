@@ -1,5 +1,6 @@
 """`slipway volumes ssh|sessions|cat` as a person uses them, on a terminal of their own."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -88,18 +89,30 @@ def test_cat_prints_bytes_as_they_are_and_spares_a_terminal(shelf: Slipway) -> N
 def killed_while(shelf: Slipway, program: str, *arguments: str) -> int:
     """Start a transfer and kill the other end of it a few times, once bytes flow; how often it was cut."""
     process = shelf.start(*arguments)
-    kills = 0
+    kills = before = 0
     while kills < 3 and process.poll() is None:
+        time.sleep(0.02)
+        if arrived(shelf) < before + (10 << 20):
+            continue
+        before = arrived(shelf)
         found = subprocess.run(["pgrep", "-f", f"stream {program}"], capture_output=True, text=True, check=False)
         for pid in found.stdout.split():
             if str(shelf.folder) in Path(f"/proc/{pid}/environ").read_text():
-                time.sleep(0.1)
                 os.kill(int(pid), signal.SIGKILL)
                 kills += 1
-        time.sleep(0.05)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, out + err
     return err.count("it goes on where it was")
+
+
+def arrived(shelf: Slipway) -> int:
+    """Bytes that are there of what is on its way."""
+    areas = [*shelf.folder.glob(".slipway-get-*"), *shelf.folder.glob("state/volumes/me/shelf/.slipway/staging/put-*")]
+    total = 0
+    for path in (path for area in areas for path in area.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
 
 
 def test_a_transfer_goes_on_when_the_other_end_is_killed(shelf: Slipway) -> None:

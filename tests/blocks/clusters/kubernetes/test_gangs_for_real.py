@@ -83,6 +83,7 @@ def test_one_that_is_evicted_ends_the_attempt_for_all(k8s: KubernetesBench) -> N
     assert ended.cause and ended.cause.infrastructure, ended
 
 
+@pytest.mark.alone
 def test_it_runs_only_once_all_of_its_nodes_do(k8s: KubernetesBench) -> None:
     k8s.cluster.jobs.submit(k8s.job("holder", SLEEP, gpus=1))
     k8s.until("holder", JobState.RUNNING)

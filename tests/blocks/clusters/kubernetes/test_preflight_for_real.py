@@ -35,6 +35,7 @@ def test_a_job_that_can_start_has_nothing_said_of_it_and_nothing_is_made(k8s: Ku
     assert [volume.name for volume in k8s.cluster.volumes.list()] == ["shelf"]
 
 
+@pytest.mark.alone
 def test_a_quota_that_is_too_small_blocks_and_one_that_is_used_up_makes_it_wait(k8s: KubernetesBench) -> None:
     quota(k8s, **{"requests.nvidia.com/gpu": "1"})
     (never,) = findings(k8s, gpus=2)

@@ -67,6 +67,7 @@ def test_a_node_that_does_not_exist_is_waited_for_no_longer_than_was_said(k8s: K
     assert ended.cause == Cause.START and "No node took it in 5 seconds" in ended.reason
 
 
+@pytest.mark.alone
 def test_a_tainted_node_is_waited_for(k8s: KubernetesBench) -> None:
     with tainted(k8s, "NoSchedule"):
         k8s.cluster.jobs.submit(k8s.job("one"))
@@ -74,6 +75,7 @@ def test_a_tainted_node_is_waited_for(k8s: KubernetesBench) -> None:
     assert k8s.ended("one").state == JobState.COMPLETED
 
 
+@pytest.mark.alone
 def test_a_node_that_is_emptied_by_a_taint_makes_a_lost_job(k8s: KubernetesBench) -> None:
     k8s.cluster.jobs.submit(k8s.job("one", SLEEP))
     k8s.until("one", JobState.RUNNING)
