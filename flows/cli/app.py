@@ -14,6 +14,7 @@ from flows.cli import (
     prune,
     register,
     runs,
+    shell,
     stage,
     staged,
     sweep,
@@ -30,6 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # help made with Rich takes three times as long
 )
 files.add_to(volumes.app)
+shell.add_to(volumes.app)
 app.add_typer(volumes.app, name="volumes")
 app.add_typer(stage.app, name="stage")
 app.add_typer(staged.models, name="models")
