@@ -5,7 +5,22 @@ from typing import Annotated
 
 import typer
 
-from flows.cli import checkpoints, export, files, fork, letting_go, prune, register, runs, stage, staged, train, volumes
+from flows.cli import (
+    checkpoints,
+    compare,
+    export,
+    files,
+    fork,
+    letting_go,
+    lineage,
+    prune,
+    register,
+    runs,
+    stage,
+    staged,
+    train,
+    volumes,
+)
 
 app = typer.Typer(
     name="slipway",
@@ -22,7 +37,9 @@ app.add_typer(staged.datasets, name="datasets")
 train.add_to(app)
 fork.add_to(app)
 letting_go.add_to(runs.app)
+compare.add_to(runs.app)
 app.add_typer(runs.app, name="runs")
+lineage.add_to(app)
 checkpoints.add_to(app)
 export.add_to(app)
 prune.add_to(app)

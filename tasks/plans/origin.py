@@ -108,7 +108,7 @@ def _of_run(cluster: Cluster, volume: str, fork: ForkOf, trust: Collection[str])
 
 def _at_path(cluster: Cluster, volume: str, path: str, trust: Collection[str]) -> dict[str, Any]:
     (report,) = cluster.call(volume, "checkpoints.look", {"path": path})["reports"].values()
-    steps = [c for c in report["checkpoints"] if path.endswith(c["path"])]
+    steps = [c for c in report["checkpoints"] if c["path"] == "." or path.endswith(c["path"])]
     if not steps:
         raise Blocked("config resume.dir", f"/volume/{path} is no checkpoint.", "Name a step directory.")
     found: dict[str, Any] = steps[0]

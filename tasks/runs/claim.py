@@ -1,13 +1,13 @@
 """Writes a run's plan down before anything of it is done."""
 
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 
 from blocks.clusters.errors import ConflictError
 from blocks.clusters.port import Cluster
 from tasks.plans.plan import Plan
 from tasks.runs.records import Dataset, PlanRecord, Resolved, TrainerFacts, Weights
 from tasks.runs.request import differences
+from tasks.runs.version import our_version
 
 
 def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | None) -> PlanRecord:
@@ -40,7 +40,7 @@ def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | Non
         resolved=Resolved(weights=weights, dataset=dataset, source=plan.resolved.source if plan.resolved else None),
         max_steps=trainer.needs(request.config).max_steps,
         created_at=datetime.now(UTC),
-        version=_version(),
+        version=our_version(),
     )
     arguments = {"run": request.run, "plan": record.model_dump(mode="json")}
     claimed = cluster.call(request.volume, "runs.claim", arguments, writable=True)["plan"]
@@ -51,10 +51,3 @@ def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | Non
             f"Run {request.run!r} exists and was asked for otherwise ({changed}).", "Choose another name."
         )
     return there
-
-
-def _version() -> str:
-    try:
-        return version("slipway")
-    except PackageNotFoundError:
-        return "unknown"
