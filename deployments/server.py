@@ -67,13 +67,16 @@ def start(home: Path, *, port: int | None = None, waiting: Callable[[float], Non
     env = {**_environment(home), "PREFECT_API_URL": "", "PREFECT_SERVER_UI_API_URL": url}
     process = start_noted(home, _NAME, argv, env, url=url)
     begun = time.monotonic()
-    while not healthy(url):
-        waited = time.monotonic() - begun
-        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE or waited > _PATIENCE_SECONDS:
-            stop(home)
-            raise SlipwayError("The Prefect server did not start.", f"Its log says why: {log_of(home, _NAME)}.")
-        waiting(waited)
-        time.sleep(0.4)
+    try:
+        while not healthy(url):
+            waited = time.monotonic() - begun
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE or waited > _PATIENCE_SECONDS:
+                raise SlipwayError("The Prefect server did not start.", f"Its log says why: {log_of(home, _NAME)}.")
+            waiting(waited)
+            time.sleep(0.4)
+    except BaseException:  # told to end, too: nobody would know of it
+        stop(home)
+        raise
     return Server(url, home)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.command import NamedCommand
+from flows.cli.confirm import confirmed
 from flows.cli.options import ClusterName, OfVolume, Output, OutputFormat, Owner, RunName
 from flows.cli.place import connect, volume_of
 from flows.cli.show import say, show_json
@@ -55,7 +56,8 @@ def delete(
     place = connect(cluster, owner)
     where = volume_of(place, run, volume)
     check_deletable(place, where, run)
-    wanted = yes or _confirmed(run, where)
+    question = f"Delete all checkpoints, logs and metrics of run {run} on volume {where}? The name stays taken."
+    wanted = confirmed(question, yes=yes)
     deleted = take_away(place, where, run) if wanted else None
     if output is Output.JSON:
         freed = deleted.freed_bytes if deleted else 0
@@ -64,12 +66,3 @@ def delete(
         say("Nothing was deleted.")
     else:
         say(f"Run {run} is deleted, {format_size(deleted.freed_bytes)} are free again. Its name stays taken.")
-
-
-def _confirmed(run: str, volume: str) -> bool:
-    from blocks.clusters.errors import UsageError
-
-    try:
-        return typer.confirm(f"Delete all checkpoints, logs and metrics of run {run} on volume {volume}?", err=True)
-    except typer.Abort:
-        raise UsageError("Nobody confirmed: standard input has ended.", "Say --yes to delete without asking.") from None

@@ -55,12 +55,10 @@ def check_names(run: str, volume: str) -> None:
 
 
 def _show(plan: "Plan") -> None:
-    """What is blocked is left to the error lines that follow."""
     say(f"Plan of run {plan.request.run}")
     rows = [
-        (item.mark.value, item.subject, f"{item.detail} {item.remedy}".strip())
-        for item in plan.items
-        if item not in plan.blocked
+        (item.mark.value, item.subject, item.detail if item in plan.blocked else f"{item.detail} {item.remedy}".strip())
+        for item in plan.items  # the remedies of what is blocked are in the error lines that follow
     ]
     show_table(("", "what", "details"), rows, empty="", wraps="details", to_stderr=True)
     say("")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.command import NamedCommand
+from flows.cli.confirm import confirmed
 from flows.cli.options import ClusterName, Output, OutputFormat, Owner
 from flows.cli.place import connect
 from flows.cli.show import say, show_json, show_table
@@ -44,6 +45,7 @@ def prune(
     everything. The newest complete checkpoint of a run always stays, and so does what a fork holds.
     """
     from blocks.clusters.names import check_name
+    from blocks.clusters.size import format_size
     from tasks.runs.prune import PruneRequest, plan_prune
     from tasks.runs.prune import prune as take_away
 
@@ -60,7 +62,11 @@ def prune(
     if output is Output.TABLE:
         _show(report, unreferenced)
     goes = not report.empty or (unreferenced and report.unreferenced)
-    if goes and not dry_run and (yes or _confirmed(report)):
+    if (
+        goes
+        and not dry_run
+        and confirmed(f"Delete these and free {format_size(report.freed_bytes)}, for good?", yes=yes)
+    ):
         report = take_away(place, request)
         if output is Output.TABLE:
             _show_done(report)
@@ -84,6 +90,8 @@ def _show(report: "PruneReport", delete_unreferenced: bool) -> None:
     )
     if rows:
         say(f"\n{format_size(report.freed_bytes)} are freed; bytes that other links keep are not counted.")
+    elif why := _why_nothing(report):
+        say(why)
     if report.unreferenced and not delete_unreferenced:
         freed = format_size(sum(f.freed for f in report.unreferenced))
         say(f"\nNo run refers to these; --unreferenced deletes them and frees {freed}:")
@@ -101,11 +109,12 @@ def _show_done(report: "PruneReport") -> None:
     say(f"{done} {'is' if done == 1 else 'are'} gone, {format_size(report.freed_bytes)} are free again.")
 
 
-def _confirmed(report: "PruneReport") -> bool:
-    from blocks.clusters.errors import UsageError
-    from blocks.clusters.size import format_size
-
-    try:
-        return typer.confirm(f"Delete these and free {format_size(report.freed_bytes)}, for good?", err=True)
-    except typer.Abort:
-        raise UsageError("Nobody confirmed: standard input has ended.", "Say --yes to delete without asking.") from None
+def _why_nothing(report: "PruneReport") -> str:
+    """What a person may have expected to go, and what keeps it."""
+    young = sum(kept.why == "changed a moment ago" for run in report.runs for kept in run.kept)
+    if young:
+        what = "1 checkpoint stays because it" if young == 1 else f"{young} checkpoints stay because they"
+        return f"{what} changed a moment ago: --grace 0 takes what changed within 15 minutes too."
+    if any(kept.why == "no policy" for run in report.runs for kept in run.kept):
+        return "No rule says what may go: say --keep-last N or --keep-every K, or give runs a [retention] policy."
+    return ""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.confirm import confirmed
 from flows.cli.options import ClusterName, Output, OutputFormat, Owner
 from flows.cli.place import connect, usable_volumes
 from flows.cli.show import ago, say, show_json, show_table
@@ -19,7 +20,7 @@ OnVolume = Annotated[
     str | None, typer.Option("--volume", metavar="NAME", help="Only this one. [default: all, or the one that has it]")
 ]
 Staged = Annotated[str, typer.Argument(metavar="ORG/NAME[@REV]", help="A commit, its first digits, or a branch.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @models.callback()
@@ -83,16 +84,14 @@ def remove_model(
     yes: Yes = False,
     cluster: ClusterName = None,
     owner: Owner = None,
+    output: OutputFormat = Output.TABLE,
 ) -> None:
     """Remove a staged model. Refused while a live or planned run uses it; files that other snapshots share stay."""
-    from tasks.stages.remove import ended_runs
-
     place = connect(cluster, owner)
     where, found = _find(place, model, volume)
     what = f"{found['repo']}@{found['commit'][:12]}"
-    _ask(f"Remove {what} from volume {where}?", yes)
     which = {key: found[key] for key in ("repo_type", "repo", "commit")}
-    _removed(what, where, place.call(where, "snapshots.remove", which | ended_runs(place, where), writable=True))
+    _remove(place, where, what, "snapshots.remove", which, yes, output)
 
 
 @datasets.callback()
@@ -134,10 +133,10 @@ def remove_dataset(
     yes: Yes = False,
     cluster: ClusterName = None,
     owner: Owner = None,
+    output: OutputFormat = Output.TABLE,
 ) -> None:
     """Remove a version of a dataset. Refused while a live or planned run uses it."""
     from blocks.clusters.errors import ConflictError, NotFoundError, UsageError
-    from tasks.stages.remove import ended_runs
 
     name, _, version = dataset.partition("/")
     if not name or not version:
@@ -153,9 +152,7 @@ def remove_dataset(
             f"The volumes {' and '.join(sorted(have))} each have {dataset}.", "Say which with --volume."
         )
     where = have.pop()
-    _ask(f"Remove {dataset} from volume {where}?", yes)
-    which = {"name": name, "version": version}
-    _removed(dataset, where, place.call(where, "datasets.remove", which | ended_runs(place, where), writable=True))
+    _remove(place, where, dataset, "datasets.remove", {"name": name, "version": version}, yes, output)
 
 
 def _listed(place: "Cluster", volume: str | None, kind: str) -> list[dict[str, Any]]:
@@ -191,15 +188,21 @@ def _find(place: "Cluster", model: str, volume: str | None) -> tuple[str, dict[s
     return next(iter(found.items()))
 
 
-def _ask(question: str, yes: bool) -> None:
-    if not yes:
-        typer.confirm(question, abort=True, err=True)
-
-
-def _removed(what: str, volume: str, answer: dict[str, Any]) -> None:
+def _remove(
+    place: "Cluster", volume: str, what: str, program: str, which: dict[str, Any], yes: bool, output: Output
+) -> None:
     from blocks.clusters.size import format_size
+    from tasks.stages.remove import ended_runs
 
-    say(f"Removed {what} from volume {volume}: {format_size(answer['freed'])} are free again.")
+    freed = 0
+    if wanted := confirmed(f"Remove {what} from volume {volume}?", yes=yes):
+        freed = place.call(volume, program, which | ended_runs(place, volume), writable=True)["freed"]
+    if output is Output.JSON:
+        show_json({"removed": wanted, "volume": volume, **which, "freed_bytes": freed})
+    elif wanted:
+        say(f"Removed {what} from volume {volume}: {format_size(freed)} are free again.")
+    else:
+        say("Nothing was removed.")
 
 
 def _origin(source: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.command import NamedCommand
+from flows.cli.confirm import confirmed
 from flows.cli.options import ClusterName, Output, OutputFormat, Owner, VolumeName
 from flows.cli.place import connect
 from flows.cli.show import ago, say, show_json, show_table, waiting
@@ -78,8 +79,7 @@ def delete(
         raise InUseError(
             f"The volume {name!r} is in use by {', '.join(volume.used_by)}.", "Stop that first, or wait for its end."
         )
-    wanted = yes or _confirmed(place, volume)
-    if wanted:
+    if wanted := yes or confirmed(_question(place, volume), yes=False):
         place.volumes.delete(name)
     if output is Output.JSON:
         show_json({"name": name, "deleted": wanted})
@@ -87,8 +87,7 @@ def delete(
         say(f"Volume {name} is deleted." if wanted else "Nothing was deleted.")
 
 
-def _confirmed(cluster: "Cluster", volume: "Volume") -> bool:
-    from blocks.clusters.errors import UsageError
+def _question(cluster: "Cluster", volume: "Volume") -> str:
     from blocks.clusters.size import format_size
     from tasks.errors import EXPECTED
 
@@ -96,11 +95,7 @@ def _confirmed(cluster: "Cluster", volume: "Volume") -> bool:
         used = format_size(cluster.call(volume.name, "volume.usage", {})["used_bytes"])
     except EXPECTED:  # one whose delete was killed half way
         used = "all"
-    where = f"of {volume.owner} on cluster {volume.cluster}"
-    try:
-        return typer.confirm(f"Delete volume {volume.name} {where} and the {used} on it, for good?", err=True)
-    except typer.Abort:
-        raise UsageError("Nobody confirmed: standard input has ended.", "Say --yes to delete without asking.") from None
+    return f"Delete volume {volume.name} of {volume.owner} on cluster {volume.cluster} and the {used} on it, for good?"
 
 
 def _show(volumes: "list[Volume]", output: Output, *, one: bool = False) -> None:

@@ -128,7 +128,7 @@ def find_dataset(
         raise Blocked(
             "dataset",
             f"{path} is not on volume {volume}.",
-            f"Stage it: `slipway stage dataset {pieces[1]} …`.",
+            f"Stage it: `slipway stage dataset {pieces[1]} SOURCE --volume {volume}`.",
         )
     add(Mark.READY, "dataset", f"{state['path']}: {format_size(state['bytes'])}")
     check_content(state["content"], needs, add)

@@ -118,7 +118,7 @@ def ask(
         except _NO_HUB as error:
             raise UnreachableError(
                 f"What answers at {endpoint()} is no Hub: it says of the {asked} what none says ({_brief(error)}).",
-                "Check HF_ENDPOINT and the proxies on the way to it.",
+                "Check the hub's endpoint (slipway.toml, or HF_ENDPOINT) and the proxies on the way to it.",
             ) from error
         except httpx2.HTTPError as error:  # redirected in circles, or not to be decoded
             raise unreachable(error) from error
@@ -139,7 +139,7 @@ def retry_after(header: str | None) -> float:
 def unreachable(error: Exception) -> UnreachableError:
     return UnreachableError(
         f"The Hub at {endpoint()} can not be reached: {error or type(error).__name__}.",
-        "Check HF_ENDPOINT and the network where staging runs, then ask again.",
+        "Check the hub's endpoint (slipway.toml, or HF_ENDPOINT) and the network where staging runs, then ask again.",
     )
 
 

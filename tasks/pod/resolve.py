@@ -52,7 +52,10 @@ def resolve(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 def _commit(api: "HfApi", asked: Source) -> str:
     found = api.repo_info(asked.repo, repo_type=asked.repo_type, revision=asked.revision, timeout=TIMEOUT)
     if not found.sha or not re.fullmatch("[0-9a-f]{40}", found.sha):
-        raise NotThereError(f"The Hub at {endpoint()} names no commit for the {asked}.", "Check HF_ENDPOINT.")
+        raise NotThereError(
+            f"The Hub at {endpoint()} names no commit for the {asked}.",
+            "Check the hub's endpoint (slipway.toml, or HF_ENDPOINT).",
+        )
     return found.sha
 
 

@@ -1,9 +1,12 @@
-"""Which version of Slipway this is: part of what is recorded."""
+"""Which version of Slipway this is."""
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 
-def our_version() -> str:
+@cache
+def slipway_version() -> str:
+    """What records say was installed when they were written."""
     try:
         return version("slipway")
     except PackageNotFoundError:
