@@ -9,6 +9,7 @@ from flows.cli import (
     checkpoints,
     compare,
     export,
+    export_weights,
     files,
     fork,
     letting_go,
@@ -46,6 +47,7 @@ app.add_typer(runs.app, name="runs")
 lineage.add_to(app)
 checkpoints.add_to(app)
 export.add_to(app)
+export_weights.add_to(app)
 prune.add_to(app)
 register.add_to(app)
 

@@ -64,6 +64,7 @@ PROGRAMS: dict[str, str] = {
     "transfer.send": "tasks.pod.transfer:send",
     "volume.missing": "tasks.pod.transfer:missing",
     "volume.usage": "tasks.pod.usage:usage",
+    "weights.export": "tasks.pod.export_weights:export_weights",
     "weights.inspect": "tasks.pod.weights:inspect",
 }
 """Name → `module:function`. A function takes the volume's layout and its arguments, and returns JSON."""
