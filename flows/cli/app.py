@@ -8,13 +8,17 @@ import typer
 from flows.cli import (
     automations,
     checkpoints,
+    compare,
     export,
+    export_weights,
     files,
     fork,
     letting_go,
+    lineage,
     prune,
     register,
     runs,
+    shell,
     stage,
     staged,
     sweep,
@@ -31,6 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # help made with Rich takes three times as long
 )
 files.add_to(volumes.app)
+shell.add_to(volumes.app)
 app.add_typer(volumes.app, name="volumes")
 app.add_typer(stage.app, name="stage")
 app.add_typer(staged.models, name="models")
@@ -40,9 +45,12 @@ fork.add_to(app)
 sweep.add_to(app)
 app.add_typer(sweeps.app, name="sweeps")
 letting_go.add_to(runs.app)
+compare.add_to(runs.app)
 app.add_typer(runs.app, name="runs")
+lineage.add_to(app)
 checkpoints.add_to(app)
 export.add_to(app)
+export_weights.add_to(app)
 prune.add_to(app)
 register.add_to(app)
 app.add_typer(automations.app, name="automations")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod import holds, records
-from tasks.pod.errors import ChangedError
+from tasks.pod.errors import ChangedError, StartedBeforeError
 from tasks.pod.hydrate import place_weights
 from tasks.pod.layout import Layout
 from tasks.pod.runs import attempts_of, is_deleted, now, read_plan
@@ -26,7 +26,8 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments: {"run": id, "attempt": number}.
 
     Raises:
-        ChangedError: the held source has other bytes than when it was chosen, or the attempt has started before.
+        ChangedError: the held source has other bytes than when it was chosen.
+        StartedBeforeError: the attempt has started before.
     """
     run, number = arguments["run"], arguments["attempt"]
     plan = read_plan(layout, run)
@@ -35,9 +36,13 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     resume = records.read_record(attempts_of(layout, run) / f"{number}.json")["resume"]
     if (attempts_of(layout, run) / f"{number}.end.json").exists():
         raise ChangedError(f"Attempt {number} of run {run!r} was stopped before it started.", "Ask for the run again.")
-    _, first = records.write_once(attempts_of(layout, run) / f"{number}.started.json", {"started_at": now()})
+    rank = os.environ.get("NODE_RANK", "0")
+    mark = (
+        f"{number}.started.json" if rank == "0" else f"{number}.started-{rank}.json"
+    )  # of several nodes, each its own
+    _, first = records.write_once(attempts_of(layout, run) / mark, {"started_at": now()})
     if not first:
-        raise ChangedError(
+        raise StartedBeforeError(
             f"Attempt {number} of run {run!r} has started before.", "Run it again: a new attempt resumes."
         )
     if resume["kind"] == "hold":
@@ -56,10 +61,15 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         nodes=_resources(plan).get("nodes", 1),
     )
     config = _here(plan["config"], layout, scratch)
-    target = scratch / trainer.config_name
-    target.write_text(trainer.render(config, places), encoding="utf-8")
-    for name, text in trainer.programs(config, places).items():
-        (scratch / name).write_text(text, encoding="utf-8")
+    target, text, programs = (
+        scratch / trainer.config_name,
+        trainer.render(config, places),
+        trainer.programs(config, places),
+    )
+    record = {"name": target.name, "text": text, "programs": dict(programs)}
+    records.write_once(attempts_of(layout, run) / f"{number}.config.json", record)
+    for name, content in {target.name: text, **programs}.items():
+        (scratch / name).write_text(content, encoding="utf-8")
     origin = {"own": "its own step", "hold": "the held step", "base": "the base weights, step"}[resume["kind"]]
     print(f"attempt {number} of {run} starts from {origin} {resume['step']}", file=sys.stderr)
     return {"config": str(target)}

@@ -132,6 +132,7 @@ class End(Record):
     ended_at: datetime | None = None
     image_digest: str | None = None
     last_lines: tuple[str, ...] = ()
+    metrics: dict[str, Any] | None = None
 
     @property
     def infrastructure(self) -> bool:
@@ -183,6 +184,7 @@ class Attempt(Record):
     resume: Resume
     set_aside: tuple[dict[str, str], ...] = ()
     trusted: tuple[str, ...] = ()
+    version: str | None = None
     created_at: datetime
     started: bool = False
     started_at: datetime | None = None
