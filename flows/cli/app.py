@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from flows.cli import (
+    automations,
     checkpoints,
     compare,
     export,
@@ -52,6 +53,7 @@ export.add_to(app)
 export_weights.add_to(app)
 prune.add_to(app)
 register.add_to(app)
+app.add_typer(automations.app, name="automations")
 
 
 def _version(wanted: bool) -> None:

@@ -39,6 +39,7 @@ PROGRAMS: dict[str, str] = {
     "runs.end": "tasks.pod.runs:end",
     "runs.export": "tasks.pod.export:export",
     "runs.lineage": "tasks.pod.lineage:lineage",
+    "runs.followed": "tasks.pod.runs:followed",
     "runs.list": "tasks.pod.runs:list_runs",
     "runs.observe": "tasks.pod.observe:observe",
     "runs.prepare": "tasks.pod.prepare:prepare",

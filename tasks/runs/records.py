@@ -198,6 +198,7 @@ class RunRecord(Record):
     Args:
         metrics: the newest line of its metrics file.
         deleted_at: when its files were deleted; None for a run that has them.
+        followed_at: when somebody last said to be following it; trials are followed by their sweep, and say nothing.
     """
 
     run: str
@@ -205,6 +206,7 @@ class RunRecord(Record):
     attempts: tuple[Attempt, ...] = ()
     metrics: dict[str, Any] | None = None
     deleted_at: datetime | None = None
+    followed_at: datetime | None = None
 
     @property
     def last(self) -> Attempt | None:
