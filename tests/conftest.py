@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -61,9 +63,16 @@ class Running:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            text = answer.read()
-        return json.loads(text) if text else None
+        for left in range(20, -1, -1):
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    text = answer.read()
+                return json.loads(text) if text else None
+            except urllib.error.HTTPError as error:  # SQLite was busy: nothing was done, and clients ask again
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or not left:
+                    raise
+                time.sleep(0.5)
+        return None
 
     def state(self, flow_run: str) -> dict[str, str]:
         found = self.api("GET", f"/flow_runs/{flow_run}")

@@ -84,8 +84,10 @@ def test_a_scheduled_sweep_fires_once_for_a_scheduled_time(running: Running) -> 
         assert isinstance(found, list)
         return [run for run in found if run["auto_scheduled"] and run["state_type"] not in ("SCHEDULED", "PENDING")]
 
-    until(lambda: [r for r in runs() if r["state"]["name"] == "Completed"], "a sweep to be over", seconds=120)
-    running.api("DELETE", f"/deployments/{deployment['id']}/schedules/{made[0]['id']}")
+    try:
+        until(lambda: [r for r in runs() if r["state"]["name"] == "Completed"], "a sweep to be over", seconds=120)
+    finally:
+        running.api("DELETE", f"/deployments/{deployment['id']}/schedules/{made[0]['id']}")
     deadline = time.monotonic() + 90
     while [r for r in runs() if r["state_type"] == "RUNNING"] and time.monotonic() < deadline:
         time.sleep(0.5)
