@@ -31,6 +31,7 @@ SizeOrDefault = Annotated[str | None, Field(pattern=f"^{_SIZE}?$"), _or_empty(_S
 AnyRun = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=48), _or_empty(_NAME, 48)]
 Count = Annotated[int, Field(ge=0)]
 RunOrMade = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=48), _or_empty(_NAME, 48)]
+SweepOrMade = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=36), _or_empty(_NAME, 36)]
 Changes = Annotated[dict[str, Any] | None, WithJsonSchema({"type": "object"})]
 NO_CHANGES: dict[str, Any] = {}
 Trust = list[str]

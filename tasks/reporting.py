@@ -2,17 +2,17 @@
 
 import time
 import uuid
-from typing import Any, cast
+from typing import cast
 
 from prefect import get_run_logger, task
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
-from prefect.events import emit_event
 
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 from tasks.errors import quiet_engine
+from tasks.events import announce_checkpoint, announce_end
 from tasks.reports.markdown import how_far, report_page, state_of, training_page
 from tasks.reports.story import tell
 from tasks.runs.follow import Progress
@@ -20,8 +20,6 @@ from tasks.runs.launch import Launch
 
 quiet_engine()
 
-CHECKPOINT_EVENT = "slipway.checkpoint.completed"
-_EVENTS = uuid.UUID("6f1c1c1e-7d0b-4a86-9b8e-2f6f6d0f5a11")
 _LOG_EVERY_SECONDS = 2.0
 
 
@@ -58,12 +56,7 @@ class RunReporter:
             self._logger.info("run %s had completed before and is reused: %s", run, how_far(progress))
         else:
             self._logger.info("run %s completed: %s", run, how_far(progress))
-        emit_event(
-            f"slipway.run.{end.state}",
-            resource={"prefect.resource.id": f"slipway.run.{run}", "slipway.volume": self._plan.volume},
-            payload={"run": run, "volume": self._plan.volume, "reason": end.reason},
-            id=self._event_id(progress.launch.attempt.attempt, end.state),
-        )
+        announce_end(progress.launch, end, progress.step)
 
     def _notice_state(self, progress: Progress) -> bool:
         job, state = progress.job, state_of(progress)
@@ -88,29 +81,7 @@ class RunReporter:
         what = f"checkpoint of step {steps} is" if len(fresh) == 1 else f"checkpoints of steps {steps} are"
         self._logger.info("run %s: %s complete (%s)", self._plan.run, what, format_size(fresh[-1]["bytes"]))
         for checkpoint in fresh:
-            self._announce(checkpoint)
-
-    def _announce(self, checkpoint: dict[str, Any]) -> None:
-        run = self._plan.run
-        emit_event(
-            CHECKPOINT_EVENT,
-            resource={"prefect.resource.id": f"slipway.run.{run}", "slipway.volume": self._plan.volume},
-            payload={
-                "run": run,
-                "volume": self._plan.volume,
-                "step": checkpoint["step"],
-                "path": f"runs/{run}/{checkpoint['path']}",
-                "format": checkpoint["format"],
-                "bytes": checkpoint["bytes"],
-                "fingerprint": checkpoint["fingerprint"],
-            },
-            id=self._event_id(checkpoint["step"], checkpoint["fingerprint"]),
-        )
-
-    def _event_id(self, *about: object) -> uuid.UUID:
-        """The same for the same event, so that it fires a trigger once; another for a run of that name elsewhere."""
-        planned = self._plan.created_at.isoformat()
-        return uuid.uuid5(_EVENTS, "/".join(map(str, (self._plan.volume, self._plan.run, planned, *about))))
+            announce_checkpoint(self._plan, checkpoint)
 
     def _show_progress(self, progress: Progress) -> None:
         if not self._plan.max_steps:

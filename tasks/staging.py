@@ -11,6 +11,7 @@ from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 from blocks.hub_access import HubAccess
 from tasks.errors import quiet_engine
+from tasks.events import announce_staged
 from tasks.plans.plan import Plan
 from tasks.plans.staged import refuse_misfit
 from tasks.runs.records import Dataset, Weights
@@ -40,6 +41,7 @@ def stage_model(cluster: Cluster, hub: HubAccess, volume: str, snapshot: Snapsho
     part = ", in part" if snapshot.ref.allow or snapshot.ref.ignore else ""
     state = "was staged already" if snapshot.staged else f"is staged{part}, every byte verified"
     reporter.finish(f"model {snapshot.ref.repo} at commit {snapshot.commit[:12]} {state}: {weights.path}")
+    announce_staged(volume, "model", snapshot.ref.repo, snapshot.commit, weights.path)
     return weights
 
 
@@ -63,6 +65,7 @@ def stage_data(cluster: Cluster, hub: HubAccess, volume: str, asked: DatasetRequ
     reporter = StagingReporter(f"dataset {asked.name}")
     dataset = stage_dataset(cluster, hub, volume, asked, reporter)
     reporter.finish(f"dataset {asked.name} version {dataset.version} is staged: {dataset.path}")
+    announce_staged(volume, "dataset", asked.name, dataset.version or "", dataset.path)
     return dataset
 
 

@@ -17,6 +17,8 @@ from flows.cli import (
     shell,
     stage,
     staged,
+    sweep,
+    sweeps,
     train,
     volumes,
 )
@@ -36,6 +38,8 @@ app.add_typer(staged.models, name="models")
 app.add_typer(staged.datasets, name="datasets")
 train.add_to(app)
 fork.add_to(app)
+sweep.add_to(app)
+app.add_typer(sweeps.app, name="sweeps")
 letting_go.add_to(runs.app)
 app.add_typer(runs.app, name="runs")
 checkpoints.add_to(app)

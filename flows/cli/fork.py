@@ -45,6 +45,7 @@ def fork(
         typer.Option(help="Link costs no space; copy also survives that the parent saves that step again."),
     ] = "link",
     hub: HubName = None,
+    best: Annotated[bool, typer.Option("--best", help="RUN is a sweep: continue its best run.")] = False,
     trust: Trust = None,
     dry_run: DryRun = False,
     no_wait: NoWait = False,
@@ -61,12 +62,15 @@ def fork(
     from flows.cli.launch import cluster_block, hub_block, run_flow
     from flows.cli.place import volume_of
     from flows.cli.plan import check_names, plan
+    from flows.cli.sweeps import best_run
     from tasks.runs.ask import ask_fork
 
     settings = read_settings()
     place, access = settings.cluster(cluster, owner), settings.hub(hub)
     keys, at = read_changes(changes, max_steps=max_steps), _step(step)
     child, vouched = name if name is not None else new_name("fork"), tuple(trust or ())
+    if best:
+        volume, run = best_run(place, run, volume)
     where = volume_of(place, run, volume)
     check_names(child, where)
     request = ask_fork(place, where, run, child, step=at, changes=keys, hold=hold, trust=vouched)

@@ -29,7 +29,7 @@ def run_flow(
     Args:
         flow: imports it and calls it; called once a server is there.
     """
-    with _interruptible(lambda: say(_after_interrupt(cluster, volume, run))), prefect_server(settings.folder):
+    with interruptible(lambda: say(_after_interrupt(cluster, volume, run))), prefect_server(settings.folder):
         result = flow()
     if output is Output.JSON:
         show_json(result.model_dump(mode="json"))
@@ -52,7 +52,7 @@ def run_flow(
 def run_plain_flow(settings: "Settings", flow: Callable[[], None]) -> None:
     """Run a flow that makes no run."""
     said = "Stopped waiting. What was begun goes on; asking again follows it."
-    with _interruptible(lambda: say(said)), prefect_server(settings.folder):
+    with interruptible(lambda: say(said)), prefect_server(settings.folder):
         flow()
 
 
@@ -76,7 +76,8 @@ def trainer_block(trainer: "TrainerSettings") -> "Trainer":
 
 
 @contextmanager
-def _interruptible(explain: Callable[[], None]) -> Iterator[None]:
+def interruptible(explain: Callable[[], None]) -> Iterator[None]:
+    """End the command as interrupted ones end, once that was explained."""
     try:
         yield
     except KeyboardInterrupt:

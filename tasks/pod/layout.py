@@ -85,6 +85,14 @@ class Layout:
         """plan.json, attempts/<n>.json, attempts/<n>.end.json, …"""
         return self.ours / "runs" / part("run", run)
 
+    @property
+    def sweeps(self) -> Path:
+        return self.ours / "sweeps"
+
+    def sweep(self, sweep: str) -> Path:
+        """plan.json, log/<turn>.json, driver.json"""
+        return self.sweeps / part("sweep", sweep)
+
     def snapshot_manifest(self, repo_type: str, repo: str, commit: str) -> Path:
         return self.ours / "snapshots" / f"{repo_type}s--{repo.replace('/', '--')}" / f"{commit}.json"
 

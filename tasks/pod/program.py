@@ -52,6 +52,10 @@ PROGRAMS: dict[str, str] = {
     "snapshots.state": "tasks.pod.snapshots:state",
     "snapshots.verify": "tasks.pod.verify:verify",
     "staging.progress": "tasks.pod.staging:progress",
+    "sweeps.advance": "tasks.pod.sweeps:advance",
+    "sweeps.claim": "tasks.pod.sweeps:claim",
+    "sweeps.list": "tasks.pod.sweeps:list_sweeps",
+    "sweeps.show": "tasks.pod.sweeps:show",
     "transfer.arrived": "tasks.pod.transfer:arrived",
     "transfer.cat": "tasks.pod.transfer:cat",
     "transfer.du": "tasks.pod.transfer:du",
@@ -68,7 +72,7 @@ PROGRAMS: dict[str, str] = {
 MAKE_ROOM = frozenset(
     {
         *("datasets.remove", "holds.release", "retention.prune", "runs.delete", "runs.end", "runs.release"),
-        "snapshots.remove",
+        *("snapshots.remove", "sweeps.advance"),
     }
 )
 """Programs that have to work on a full volume: they may use up what is reserved there. Each can be run again."""

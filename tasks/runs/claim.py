@@ -1,13 +1,14 @@
 """Writes a run's plan down before anything of it is done."""
 
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from blocks.clusters.errors import ConflictError
 from blocks.clusters.port import Cluster
 from tasks.plans.plan import Plan
 from tasks.runs.records import Dataset, PlanRecord, Resolved, TrainerFacts, Weights
-from tasks.runs.request import differences
+from tasks.runs.request import RunRequest, differences
 
 
 def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | None) -> PlanRecord:
@@ -23,8 +24,28 @@ def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | Non
     if plan.record is not None:
         return plan.record
     request = plan.request
+    source = plan.resolved.source if plan.resolved else None
+    record = record_of(request, Resolved(weights=weights, dataset=dataset, source=source))
+    arguments = {"run": request.run, "plan": record.model_dump(mode="json")}
+    claimed = cluster.call(request.volume, "runs.claim", arguments, writable=True)["plan"]
+    there = PlanRecord.read(f"run {request.run}", claimed)
+    if there.request_hash != record.request_hash:
+        changed = "; ".join(differences(there.request.asked(), request.asked()))
+        raise ConflictError(
+            f"Run {request.run!r} exists and was asked for otherwise ({changed}).", "Choose another name."
+        )
+    return there
+
+
+def record_of(request: RunRequest, resolved: Resolved) -> PlanRecord:
+    """The plan of a run as it is to be written down.
+
+    Args:
+        request: one whose config has no problems.
+        resolved: what it reads, staged.
+    """
     trainer = request.adapter
-    record = PlanRecord(
+    return PlanRecord(
         run=request.run,
         volume=request.volume,
         request=request,
@@ -37,23 +58,16 @@ def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | Non
             checkpoints=trainer.checkpoints,
             metrics=trainer.metrics,
         ),
-        resolved=Resolved(weights=weights, dataset=dataset, source=plan.resolved.source if plan.resolved else None),
+        resolved=resolved,
         max_steps=trainer.needs(request.config).max_steps,
         created_at=datetime.now(UTC),
-        version=_version(),
+        version=slipway_version(),
     )
-    arguments = {"run": request.run, "plan": record.model_dump(mode="json")}
-    claimed = cluster.call(request.volume, "runs.claim", arguments, writable=True)["plan"]
-    there = PlanRecord.read(f"run {request.run}", claimed)
-    if there.request_hash != record.request_hash:
-        changed = "; ".join(differences(there.request.asked(), request.asked()))
-        raise ConflictError(
-            f"Run {request.run!r} exists and was asked for otherwise ({changed}).", "Choose another name."
-        )
-    return there
 
 
-def _version() -> str:
+@cache
+def slipway_version() -> str:
+    """What records say was installed when they were written."""
     try:
         return version("slipway")
     except PackageNotFoundError:

@@ -68,11 +68,11 @@ def follow(
     runs = [Progress(launch, end=launch.attempt.end) for launch in launches]
     while True:
         live = [p for p in runs if p.end is None]
-        statuses = cluster.jobs.status([p.launch.job for p in live])
-        _look(cluster, live or runs)  # after the statuses: what an ended job wrote is seen
+        look(cluster, live or runs)
         for progress in live:
-            progress.job = statuses.get(progress.launch.job)
-            progress.end = _end(cluster, progress)
+            if progress.end is not None:
+                attempt = progress.launch.attempt.attempt
+                progress.end = write_end(cluster, progress.launch.plan, attempt, progress.end)
         for progress in live or runs:
             notice(progress)
         if all(p.end is not None for p in runs):
@@ -80,7 +80,21 @@ def follow(
         sleep(cluster.poll_seconds)
 
 
-def _look(cluster: Cluster, runs: Sequence[Progress]) -> None:
+def look(cluster: Cluster, runs: Sequence[Progress]) -> None:
+    """Look once at runs of one volume, whatever they are about. How one ended is left to be written down.
+
+    Args:
+        runs: live ones, and those that are over, of which only their files are looked at.
+    """
+    live = [p for p in runs if p.end is None]
+    statuses = cluster.jobs.status([p.launch.job for p in live]) if live else {}
+    _read(cluster, runs)  # after the statuses: what an ended job wrote is seen
+    for progress in live:
+        progress.job = statuses.get(progress.launch.job)
+        progress.end = _end(progress)
+
+
+def _read(cluster: Cluster, runs: Sequence[Progress]) -> None:
     asked = {
         p.launch.plan.run: {
             "offset": p._offset,
@@ -102,13 +116,11 @@ def _look(cluster: Cluster, runs: Sequence[Progress]) -> None:
         progress.take(seen[progress.launch.plan.run])
 
 
-def _end(cluster: Cluster, progress: Progress) -> End | None:
+def _end(progress: Progress) -> End | None:
     plan, job = progress.launch.plan, progress.job
     if job is not None and job.live:
         return None
     if job is not None and job.state is not JobState.LOST:
-        end = End.of(job)
-    else:
-        last = {c["step"] for c in progress.checkpoints if c["verdict"] == "complete"}
-        end = gone(plan.max_steps is not None and plan.max_steps in last)
-    return write_end(cluster, plan, progress.launch.attempt.attempt, end)
+        return End.of(job)
+    last = {c["step"] for c in progress.checkpoints if c["verdict"] == "complete"}
+    return gone(plan.max_steps is not None and plan.max_steps in last)

@@ -48,6 +48,7 @@ class Weights(Record):
 
     Args:
         bytes: of all files.
+        fingerprint: of what people put there, who may change it (`tasks.pod.weights.fingerprint`); None for a snapshot.
         download: None where they were staged before the run was asked for.
     """
 
@@ -55,6 +56,7 @@ class Weights(Record):
     repo: str | None = None
     commit: str | None = None
     bytes: int | None = None
+    fingerprint: str | None = None
     download: Download | None = None
 
 

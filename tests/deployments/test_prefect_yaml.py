@@ -90,6 +90,7 @@ def test_its_schedules_wait_for_a_person_to_switch_them_on(deployment: dict[str,
         assert ZoneInfo(schedule["timezone"])
         assert len(schedule["cron"].split()) == 5
         assert schedule["slug"], "without one, a second `prefect deploy` adds a second schedule"
+        assert set(schedule.get("parameters", {})) <= set(deployment["parameters"])
 
 
 def test_the_main_job_runs_at_night() -> None:
@@ -101,7 +102,7 @@ def test_the_config_is_the_demos() -> None:
     tiny = adapter("tiny")
     written = tiny.parse((PROJECT / "deployments" / "demo" / "finetune.toml").read_text())
     configs = [d["parameters"]["config"] for d in DEPLOYMENTS if "config" in d["parameters"]]
-    assert len(configs) == 2
+    assert len(configs) == 3
     for text in configs:
         config = tiny.parse(text)
         assert tiny.problems(config) == []

@@ -16,7 +16,7 @@ from tasks.runs.ask import ask_fork, ask_run
 from tasks.runs.claim import claim
 from tasks.runs.follow import Progress, follow
 from tasks.runs.launch import Launch, hold, launch
-from tasks.runs.records import PlanRecord
+from tasks.runs.records import Dataset, PlanRecord, Weights
 from tasks.runs.request import RunRequest
 from tasks.stages.source import DatasetRequest
 from tasks.stages.staged import stage_dataset, stage_snapshot
@@ -75,6 +75,14 @@ class Desk:
         plan = self.plan(request)
         if plan.blocked:
             raise PlanError(plan)
+        weights, dataset = self.have(plan)
+        record = claim(self.cluster, plan, weights, dataset)
+        hold(self.cluster, record)
+        return record
+
+    def have(self, plan: Plan) -> tuple[Weights, Dataset | None]:
+        """Have on the volume what a planned run reads."""
+        request = plan.request
         ensure_volume(self.cluster, self.volume, request.volume_size)
         assert plan.resolved is not None
         weights, dataset = plan.resolved.weights, plan.resolved.dataset
@@ -82,9 +90,7 @@ class Desk:
             weights = stage_snapshot(self.cluster, self.hub, self.volume, plan.snapshot, lambda note: None)
         if dataset is None and request.dataset:
             dataset = stage_dataset(self.cluster, self.hub, self.volume, request.dataset, lambda note: None)
-        record = claim(self.cluster, plan, weights, dataset)
-        hold(self.cluster, record)
-        return record
+        return weights, dataset
 
     def launch(self, request: RunRequest) -> Launch:
         return launch(self.cluster, self.record(request))

@@ -1,0 +1,219 @@
+"""What is asked for when a sweep is asked for: space, method, metric, limits. Pure."""
+
+from functools import cached_property
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
+
+from blocks.clusters.job import Frozen
+from tasks.runs.request import RUN_ID_LONGEST, RunRequest, hash_request
+from tasks.sweeps.axes import Axis, grid, ordered
+
+SWEEP_NAME_LONGEST = RUN_ID_LONGEST - 12
+"""Leaves room for `-t0000-r1`."""
+
+Method = Literal["grid", "random", "tpe", "halving", "pbt"]
+_ALL_OF_IT = 1_000_000
+
+
+def _at(position: int) -> dict[str, Any]:
+    return {"position": position}
+
+
+class Limits(Frozen):
+    """What a sweep may take."""
+
+    trials: int | None = Field(
+        default=None,
+        ge=1,
+        le=_ALL_OF_IT,
+        title="Trials",
+        description="How many trials. Empty: 20, and for a grid all of its points.",
+        json_schema_extra=_at(0),
+    )
+    parallel: int = Field(
+        default=2, ge=1, title="At once", description="How many trials run at once.", json_schema_extra=_at(1)
+    )
+    gpu_hours: float | None = Field(
+        default=None,
+        gt=0,
+        title="GPU hours",
+        description="Once the trials have used so many, what runs is stopped and nothing new begins. Empty: no limit.",
+        json_schema_extra=_at(2),
+    )
+
+
+class Failures(Frozen):
+    """What becomes of a sweep when trials fail. It goes on in any case."""
+
+    policy: Literal["skip", "replace"] = Field(
+        default="skip",
+        title="A failed trial is",
+        description="skip: it counts as one of the trials. replace: another one is begun in its place.",
+        json_schema_extra=_at(0),
+    )
+    replacements: int = Field(
+        default=3, ge=0, title="Replaced at most", description="Further ones are skipped.", json_schema_extra=_at(1)
+    )
+    stop_after: int = Field(
+        default=10,
+        ge=1,
+        title="Stop after",
+        description="So many failed trials: nothing new begins.",
+        json_schema_extra=_at(2),
+    )
+
+
+class Halving(Frozen):
+    """Asynchronous successive halving: of the trials that came to the end of a rung, the best ones go on."""
+
+    min_steps: int = Field(default=10, ge=1, title="First rung", description="Its last step.", json_schema_extra=_at(0))
+    factor: int = Field(
+        default=3,
+        ge=2,
+        title="Factor",
+        description="One of so many goes on to the next rung, which has so many times the steps.",
+        json_schema_extra=_at(1),
+    )
+    rungs: int = Field(default=3, ge=1, le=12, title="Rungs", json_schema_extra=_at(2))
+
+    def steps(self, rung: int) -> int:
+        return int(self.min_steps * self.factor**rung)
+
+
+class Pbt(Frozen):
+    """Population-based training: at each interval the worst trials go on from a checkpoint of one of the best."""
+
+    population: int = Field(default=8, ge=2, title="Population", json_schema_extra=_at(0))
+    interval: int = Field(default=10, ge=1, title="Interval, steps", json_schema_extra=_at(1))
+    intervals: int = Field(default=4, ge=2, title="Intervals", json_schema_extra=_at(2))
+    share: float = Field(
+        default=0.25,
+        gt=0,
+        le=0.5,
+        title="Share",
+        description="The share of the population that counts as worst, and as best.",
+        json_schema_extra=_at(3),
+    )
+
+    @property
+    def max_steps(self) -> int:
+        return self.interval * self.intervals
+
+    @property
+    def edge(self) -> int:
+        """How many trials are worst, and how many best."""
+        return max(1, int(self.population * self.share))
+
+
+Axes = Annotated[dict[str, Axis], WithJsonSchema({"type": "object", "title": "Axes"})]
+
+
+class Search(Frozen):
+    """How to look for the best trial."""
+
+    model_config = ConfigDict(title="Search")
+
+    method: Method = Field(
+        default="random",
+        title="Method",
+        description="grid: every point. random: drawn. tpe: drawn near what was good (Optuna). halving: many short "
+        "trials, of which the best are forked to go on. pbt: a population whose worst are forked from its best.",
+        json_schema_extra=_at(0),
+    )
+    axes: Axes = Field(
+        description="What each key of the config may be, by dotted key, such as "
+        '{"optim.lr": {"log_range": [0.0001, 0.01]}, "data.batch_size": {"choices": [4, 8]}}.',
+        json_schema_extra=_at(1),
+    )
+    metric: str = Field(
+        default="loss",
+        min_length=1,
+        title="Metric",
+        description="What the trainer reports in its metrics and trials are compared by, such as val_loss.",
+        json_schema_extra=_at(2),
+    )
+    direction: Literal["minimize", "maximize"] = Field(default="minimize", title="Direction", json_schema_extra=_at(3))
+    take: Literal["last", "best"] = Field(
+        default="last",
+        title="Which value",
+        description="Of all the values of a trial: its last, or its best.",
+        json_schema_extra=_at(4),
+    )
+    seed: int = Field(
+        default=0,
+        ge=0,
+        title="Seed",
+        description="The same seed and results draw the same trials.",
+        json_schema_extra=_at(5),
+    )
+    limits: Limits = Field(default=Limits(), title="Limits", json_schema_extra=_at(6))
+    failures: Failures = Field(default=Failures(), title="Failed trials", json_schema_extra=_at(7))
+    halving: Halving = Field(default=Halving(), title="Of halving", json_schema_extra=_at(8))
+    pbt: Pbt = Field(default=Pbt(), title="Of pbt", json_schema_extra=_at(9))
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Search":
+        if not self.axes:
+            raise ValueError("a sweep needs at least one axis")
+        ordered(self.axes)
+        if self.method == "grid":
+            for key, axis in self.axes.items():
+                try:
+                    axis.values()
+                except ValueError as error:
+                    raise ValueError(f"the axis {key!r} {error}") from None
+        if self.method in ("halving", "pbt") and "max_steps" in self.axes:
+            raise ValueError(f"{self.method} sets max_steps itself: it can not be an axis")
+        if self.method == "pbt" and self.limits.parallel < self.pbt.population:
+            raise ValueError(
+                f"a population of {self.pbt.population} trains at once, and limits.parallel is {self.limits.parallel}"
+            )
+        return self
+
+    @property
+    def sign(self) -> int:
+        """What a value is multiplied by so that less is better."""
+        return 1 if self.direction == "minimize" else -1
+
+    @cached_property
+    def planned(self) -> int:
+        """How many trials there are to be, failed ones that are replaced aside."""
+        match self.method:
+            case "pbt":
+                return self.pbt.population
+            case "grid":
+                return sum(1 for _ in islice(grid(self.axes), self.limits.trials or _ALL_OF_IT))
+            case "halving":
+                return self.limits.trials or self.halving.factor**self.halving.rungs
+        return self.limits.trials or 20
+
+    def used(self) -> dict[str, Any]:
+        """What counts of it: the settings of methods that were not asked for do not."""
+        others = {"halving", "pbt"} - {self.method}
+        return self.model_dump(mode="json", exclude=others, exclude_defaults=True) | {"method": self.method}
+
+
+class SweepRequest(Frozen):
+    """One sweep as it was asked for.
+
+    Args:
+        sweep: its name; trials are called after it.
+        base: the run that every trial is a variation of; its own name is the sweep's.
+    """
+
+    sweep: str
+    search: Search
+    base: RunRequest
+
+    @property
+    def volume(self) -> str:
+        return self.base.volume
+
+    def asked(self) -> dict[str, Any]:
+        """What makes two requests under one name the same request."""
+        return {"search": self.search.used(), "base": self.base.asked()}
+
+    def request_hash(self) -> str:
+        return hash_request(self.asked())

@@ -1,0 +1,132 @@
+"""Sweeps with real trainers on the local cluster, driven by a process that is killed twice."""
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deployments.stack import PROJECT
+from tasks.runs.job import RUN_LABEL, VOLUME_LABEL
+from tasks.runs.launch import read_run
+from tasks.sweeps.log import Start, State, read_entry
+from tasks.sweeps.records import SweepRecord, read_sweep
+from tests.tasks.sweeps.conftest import SweepDesk, search
+
+AXES = {"optim.lr": {"choices": [0.001, 0.004, 0.01]}, "data.batch_size": {"choices": [1, 2, 3, 4]}}
+
+
+def drive_and_kill_twice(
+    sweeps: SweepDesk, root: Path, record: SweepRecord, *moments: Callable[[State], bool]
+) -> State:
+    """Drive a sweep in processes of their own; each is killed at a moment, the last one comes to the end."""
+    cluster, volume = sweeps.desk.cluster, sweeps.desk.volume
+    argv = [sys.executable, "-m", "tests.tasks.sweeps.driving", str(root), volume, record.sweep]
+    for moment in moments:
+        process = subprocess.Popen(argv, cwd=PROJECT)
+        deadline = time.monotonic() + 120
+        while not moment(state := read_sweep(cluster, volume, record.sweep)[1]):
+            assert time.monotonic() < deadline and process.poll() is None, state
+            time.sleep(0.05)
+        process.kill()
+        process.wait()
+        assert state.over is None, "it was over before it could be killed"
+    subprocess.run(argv, cwd=PROJECT, check=True)
+    return read_sweep(cluster, volume, record.sweep)[1]
+
+
+def check_none_twice_and_none_forgotten(sweeps: SweepDesk, state: State) -> None:
+    cluster, volume = sweeps.desk.cluster, sweeps.desk.volume
+    assert state.over is not None and not state.live
+    jobs = cluster.jobs.find({VOLUME_LABEL: volume})
+    assert Counter(job.labels[RUN_LABEL] for job in jobs) == dict.fromkeys(state.nodes, 1)
+    assert not any(job.live for job in jobs)
+    for run, node in state.nodes.items():
+        (attempt,) = read_run(cluster, volume, run).attempts
+        assert attempt.end is not None and node.end is not None, run
+        assert attempt.end.state == "completed" or node.replaced_by, run
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "cluster"
+
+
+def test_a_grid_of_twelve_goes_on_where_it_was_killed(sweeps: SweepDesk, root: Path) -> None:
+    how = search("grid", AXES, limits={"parallel": 4})
+    record = sweeps.record(sweeps.request("g", how, max_steps=2, ckpt__interval=2))
+
+    state = drive_and_kill_twice(
+        sweeps, root, record, lambda s: len(s.nodes) > len(s.live), lambda s: len(s.nodes) - len(s.live) >= 5
+    )
+
+    check_none_twice_and_none_forgotten(sweeps, state)
+    points = [(node.start.point["optim.lr"], node.start.point["data.batch_size"]) for node in state.nodes.values()]
+    assert sorted(points) == [(lr, size) for lr in (0.001, 0.004, 0.01) for size in (1, 2, 3, 4)]
+    best = state.ranked(1)[0]
+    assert best.value == min(node.value for node in state.nodes.values() if node.value is not None)
+    config = read_run(sweeps.desk.cluster, "v", best.start.run).plan.config
+    assert config["optim"]["lr"] == best.start.point["optim.lr"]
+
+
+def test_halving_of_27_forks_the_best_third_of_each_rung(sweeps: SweepDesk, root: Path) -> None:
+    how = search("halving", limits={"parallel": 6}, halving={"min_steps": 1, "factor": 3, "rungs": 3})
+    record = sweeps.record(sweeps.request("h", how, ckpt__interval=9))
+
+    state = drive_and_kill_twice(
+        sweeps,
+        root,
+        record,
+        lambda s: len(s.nodes) - len(s.live) >= 3,
+        lambda s: any(node.start.stage for node in s.nodes.values()),
+    )
+
+    check_none_twice_and_none_forgotten(sweeps, state)
+    rungs = Counter(node.start.stage for node in state.nodes.values())
+    assert rungs[0] == 27 and rungs[1] >= 9 and rungs[2] >= 3
+    assert {n.end.step for n in state.nodes.values() if n.end} == {1, 3, 9}
+    for run, parent, done in promotions(sweeps, "h"):
+        mine = [node.start.run for node in done.ranked(1) if node.start.stage == done.nodes[parent].start.stage]
+        assert parent in mine[: len(mine) // 3], "it was among the best third of those that had come so far"
+        source = read_run(sweeps.desk.cluster, "v", run).plan.resolved.source
+        assert source is not None and (source.run, source.step) == (parent, done.nodes[parent].end.step)  # type: ignore[union-attr]
+        assert (root / "volumes" / "me" / "v" / source.hold).is_dir(), "the fork holds what it began from"
+
+
+def test_a_population_of_eight_over_four_intervals(sweeps: SweepDesk, root: Path) -> None:
+    pbt = {"population": 8, "interval": 5, "intervals": 4}
+    how = search("pbt", limits={"parallel": 8}, pbt=pbt, seed=3)
+    record = sweeps.record(sweeps.request("p", how, ckpt__interval=5, pace__step_seconds=0.25))
+
+    state = drive_and_kill_twice(sweeps, root, record, lambda s: len(s.live) >= 8, lambda s: 1 in s.intervals)
+
+    check_none_twice_and_none_forgotten(sweeps, state)
+    assert state.trials == 8 and sorted(state.intervals) == [1, 2, 3]
+    forks = [node for node in state.nodes.values() if node.start.origin]
+    assert forks
+    for fork in forks:
+        start, interval = fork.start, state.intervals[fork.start.stage]
+        assert start.origin is not None
+        parent = state.nodes[start.origin.run].start
+        ranked = sorted((t for t, s in interval.scores.items() if s is not None), key=lambda t: interval.scores[t] or 0)
+        assert parent.trial in ranked[:2] and start.trial in ranked[-2:]
+        assert start.origin.step % 5 == 0 and start.point != parent.point
+        resume = read_run(sweeps.desk.cluster, "v", start.run).attempts[0].resume
+        assert (resume.kind, resume.step) == ("hold", start.origin.step)
+
+
+def promotions(sweeps: SweepDesk, sweep: str) -> list[tuple[str, str, State]]:
+    """Each fork of a sweep, its parent, and where the sweep stood when it was decided."""
+    shown = sweeps.desk.cluster.call("v", "sweeps.show", {"sweep": sweep})
+    entries = [read_entry(entry) for turn in shown["turns"] for entry in turn]
+    found = []
+    for place, entry in enumerate(entries):
+        if isinstance(entry, Start) and entry.origin:
+            before = State()
+            for earlier in entries[:place]:
+                before.apply(earlier)
+            found.append((entry.run, entry.origin.run, before))
+    return found
