@@ -40,6 +40,8 @@ class RunReporter:
         changed = self._notice_state(progress)
         if progress.fresh:
             self._notice_checkpoints(progress)
+        for warning in progress.warnings:
+            self._logger.warning("run %s: %s", self._plan.run, warning)
         if progress.curve and progress.end is None:
             self._notice_step(progress)
         if changed or progress.fresh:

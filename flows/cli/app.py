@@ -6,11 +6,15 @@ from typing import Annotated
 import typer
 
 from flows.cli import (
+    automations,
     checkpoints,
+    compare,
     export,
+    export_weights,
     files,
     fork,
     letting_go,
+    lineage,
     prune,
     register,
     runs,
@@ -41,11 +45,15 @@ fork.add_to(app)
 sweep.add_to(app)
 app.add_typer(sweeps.app, name="sweeps")
 letting_go.add_to(runs.app)
+compare.add_to(runs.app)
 app.add_typer(runs.app, name="runs")
+lineage.add_to(app)
 checkpoints.add_to(app)
 export.add_to(app)
+export_weights.add_to(app)
 prune.add_to(app)
 register.add_to(app)
+app.add_typer(automations.app, name="automations")
 
 
 def _version(wanted: bool) -> None:

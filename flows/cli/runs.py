@@ -67,8 +67,9 @@ def show(
     where = volume_of(place, run, volume)
     story = tell(place, where, run)
     if output is Output.JSON:
-        history = [attempt.model_dump(mode="json") for attempt in story.record.attempts]
-        show_json({**story.facts(), "volume": where, "created_at": story.record.plan.created_at, "history": history})
+        show_json(
+            {**story.facts(), "volume": where, **_records(story, place.call(where, "runs.rendered", {"run": run}))}
+        )
         return
     show_facts(_facts(story, where))
     if story.checkpoints:
@@ -192,14 +193,45 @@ def _facts(story: "Story", volume: str) -> dict[str, str]:
         "trainer": plan.trainer.kind,
         "steps": _steps(facts["last_step"] or (source.step if source else 0), plan.max_steps),
         "loss": loss,
+        "lowest loss": _lowest(story),
         "weights": weights,
         "download": _download(resolved.weights),
         "weights read": _weights_read(story),
         "first step": f"{story.first_step_seconds:.1f} s after its start" if story.first_step_seconds else "",
         "dataset": resolved.dataset.path if resolved.dataset else "",
         "continued from": f"step {source.step} of {source.run or source.path}" if source else "",
+        "image": _image(story),
+        "version": plan.version,
         "created": f"{plan.created_at.astimezone():%Y-%m-%d %H:%M:%S} ({ago(plan.created_at)})",
     }
+
+
+def _records(story: "Story", rendered: dict[str, Any]) -> dict[str, Any]:
+    """What is on record of a run beyond its facts."""
+    plan = story.record.plan
+    return {
+        **story.summary(),
+        "created_at": plan.created_at,
+        "version": plan.version,
+        "request_hash": plan.request_hash,
+        "trainer": plan.request.trainer.model_dump(mode="json"),
+        "config": plan.config,
+        "configs_as_run": rendered["attempts"],
+        "history": [attempt.model_dump(mode="json") for attempt in story.record.attempts],
+    }
+
+
+def _lowest(story: "Story") -> str:
+    summary = story.summary()
+    return (
+        f"{number(summary['lowest_loss'])} at step {summary['lowest_loss_step']}" if summary["lowest_loss_step"] else ""
+    )
+
+
+def _image(story: "Story") -> str:
+    ends = [attempt.end for attempt in story.record.attempts if attempt.end]
+    digest = next((end.image_digest for end in reversed(ends) if end.image_digest), None)
+    return f"{story.record.plan.trainer.image or ''}{f' ({digest})' if digest else ''}"
 
 
 def _download(weights: "Weights") -> str:

@@ -15,6 +15,7 @@ from tasks.plans.origin import find_source
 from tasks.plans.paths import check_paths
 from tasks.plans.placement import check_placement
 from tasks.plans.plan import Blocked, Item, Mark, Plan
+from tasks.plans.sizes import check_checkpoints, count_parameters
 from tasks.pod.trainers.adapter import Needs
 from tasks.runs.job import job_asked
 from tasks.runs.launch import read_run
@@ -90,8 +91,13 @@ def _fresh(cluster: Cluster, hub: HubAccess, request: RunRequest, volume: Volume
             source = find_source(cluster, where, request, needs, checks.add)
     with checks.on("weights"):
         check_placement(cluster, request.weights, weights, checks.add)
+    free = None
     with checks.on(f"volume {request.volume}"):
-        _room(cluster, request, volume, snapshot, checks.add)
+        free = _room(cluster, request, volume, snapshot, checks.add)
+    if needs is not None and weights is not None and free is not None:
+        with checks.on("checkpoints"):
+            parameters = count_parameters(cluster, where, weights, snapshot)
+            check_checkpoints(request, needs, parameters, source.step if source else 0, free, checks.add)
     blocked = any(i.mark is Mark.BLOCKED for i in checks.items)
     resolved = None
     if not blocked and weights is not None:
@@ -228,7 +234,8 @@ def _room(
     volume: Volume | None,
     snapshot: SnapshotToStage | None,
     add: Callable[..., None],
-) -> None:
+) -> int:
+    """The bytes that are free once everything is staged."""
     needed = snapshot.missing_bytes if snapshot else 0
     if volume is None:
         free, of = request.volume_size or parse_size(DEFAULT_SIZE), "the new volume has"
@@ -242,3 +249,4 @@ def _room(
         raise Blocked(f"volume {request.volume}", detail, "Grow it, or remove what is not needed.")
     if needed:
         add(Mark.READY, "room", f"{format_size(needed)} to stage, {format_size(free)} free")
+    return free - needed

@@ -59,17 +59,26 @@ def find_source(cluster: Cluster, volume: str | None, request: RunRequest, needs
     )
 
 
-def choose(found: list[dict[str, Any]], run: str, step: int | str, trust: Collection[str] = ()) -> dict[str, Any]:
+def choose(
+    found: list[dict[str, Any]],
+    run: str,
+    step: int | str,
+    trust: Collection[str] = (),
+    *,
+    weights_will_do: bool = False,
+) -> dict[str, Any]:
     """The checkpoint that "latest" or a step means.
 
     Args:
         found: a report's checkpoints, oldest step first.
         trust: paths of `unknown` ones that count as complete.
+        weights_will_do: it is not to be continued from.
 
     Raises:
         Blocked: there is none, or it is not complete.
     """
-    good = [c for c in found if _taken(c, run, trust) and c["resumable"] and c["step"] is not None]
+    usable = [c for c in found if (c["resumable"] or weights_will_do) and c["step"] is not None]
+    good = [c for c in usable if _taken(c, run, trust)]
     newest = f"The newest complete one is step {good[-1]['step']}." if good else "No step of it is complete."
     if step == "latest":
         if not good:
@@ -88,7 +97,7 @@ def choose(found: list[dict[str, Any]], run: str, step: int | str, trust: Collec
     if not _taken(chosen, run, trust):
         remedy = f"{newest} Or say --trust {chosen['path']}." if chosen["verdict"] == "unknown" else newest
         raise Blocked("checkpoint", f"step {step} of run {run} is {chosen['verdict']}: {chosen['why']}.", remedy)
-    if not chosen["resumable"]:
+    if chosen not in good:
         raise Blocked("checkpoint", f"step {step} of run {run} holds weights only.", newest)
     return chosen
 
@@ -108,7 +117,7 @@ def _of_run(cluster: Cluster, volume: str, fork: ForkOf, trust: Collection[str])
 
 def _at_path(cluster: Cluster, volume: str, path: str, trust: Collection[str]) -> dict[str, Any]:
     (report,) = cluster.call(volume, "checkpoints.look", {"path": path})["reports"].values()
-    steps = [c for c in report["checkpoints"] if path.endswith(c["path"])]
+    steps = [c for c in report["checkpoints"] if c["path"] == "." or path.endswith(c["path"])]
     if not steps:
         raise Blocked("config resume.dir", f"/volume/{path} is no checkpoint.", "Name a step directory.")
     found: dict[str, Any] = steps[0]

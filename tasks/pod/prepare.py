@@ -20,7 +20,7 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     from the base weights. Torn step directories are moved to where no trainer looks.
 
     Args:
-        arguments: {"run": id, "attempt": number, "job": name of its job,
+        arguments: {"run": id, "attempt": number, "job": name of its job, "version": of Slipway,
             "trust": paths of `unknown` checkpoints (relative to the run, or `runs/<run>/…`) that a person has vouched
             for}.
 
@@ -38,10 +38,12 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         path = attempts_of(layout, run) / f"{number}.json"
         if there := records.read_if_there(path):
             return {"attempt": there, "created": False}
-        return _prepare(layout, plan, number, arguments["job"], trust)
+        return _prepare(layout, plan, number, arguments["job"], trust, arguments.get("version"))
 
 
-def _prepare(layout: Layout, plan: dict[str, Any], number: int, job: str, trust: set[str]) -> dict[str, Any]:
+def _prepare(
+    layout: Layout, plan: dict[str, Any], number: int, job: str, trust: set[str], version: str | None
+) -> dict[str, Any]:
     run, path = plan["run"], attempts_of(layout, plan["run"]) / f"{number}.json"
     if is_deleted(layout, run):
         raise ChangedError(f"Run {run!r} was deleted.", "Choose another name.")
@@ -62,6 +64,7 @@ def _prepare(layout: Layout, plan: dict[str, Any], number: int, job: str, trust:
             "resume": resume,
             "trusted": sorted(trust & {c.path for c in own.checkpoints if c.verdict is Verdict.UNKNOWN}),
             "set_aside": moved,
+            "version": version,
             "created_at": now(),
         },
     )

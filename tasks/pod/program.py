@@ -38,11 +38,14 @@ PROGRAMS: dict[str, str] = {
     "runs.delete": "tasks.pod.letting_go:delete",
     "runs.end": "tasks.pod.runs:end",
     "runs.export": "tasks.pod.export:export",
+    "runs.lineage": "tasks.pod.lineage:lineage",
+    "runs.followed": "tasks.pod.runs:followed",
     "runs.list": "tasks.pod.runs:list_runs",
     "runs.observe": "tasks.pod.observe:observe",
     "runs.prepare": "tasks.pod.prepare:prepare",
     "runs.release": "tasks.pod.letting_go:release",
     "runs.render": "tasks.pod.render:render",
+    "runs.rendered": "tasks.pod.runs:rendered",
     "runs.show": "tasks.pod.runs:show",
     "snapshots.find": "tasks.pod.catalogue:find_snapshot",
     "snapshots.list": "tasks.pod.catalogue:list_snapshots",
@@ -65,6 +68,7 @@ PROGRAMS: dict[str, str] = {
     "volume.missing": "tasks.pod.transfer:missing",
     "volume.probe": "tasks.pod.usage:probe",
     "volume.usage": "tasks.pod.usage:usage",
+    "weights.export": "tasks.pod.export_weights:export_weights",
     "weights.inspect": "tasks.pod.weights:inspect",
 }
 """Name → `module:function`. A function takes the volume's layout and its arguments, and returns JSON."""

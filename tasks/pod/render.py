@@ -61,10 +61,15 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         nodes=_resources(plan).get("nodes", 1),
     )
     config = _here(plan["config"], layout, scratch)
-    target = scratch / trainer.config_name
-    target.write_text(trainer.render(config, places), encoding="utf-8")
-    for name, text in trainer.programs(config, places).items():
-        (scratch / name).write_text(text, encoding="utf-8")
+    target, text, programs = (
+        scratch / trainer.config_name,
+        trainer.render(config, places),
+        trainer.programs(config, places),
+    )
+    record = {"name": target.name, "text": text, "programs": dict(programs)}
+    records.write_once(attempts_of(layout, run) / f"{number}.config.json", record)
+    for name, content in {target.name: text, **programs}.items():
+        (scratch / name).write_text(content, encoding="utf-8")
     origin = {"own": "its own step", "hold": "the held step", "base": "the base weights, step"}[resume["kind"]]
     print(f"attempt {number} of {run} starts from {origin} {resume['step']}", file=sys.stderr)
     return {"config": str(target)}

@@ -12,7 +12,7 @@ from typing import Any
 from tasks.pod import holds, records
 from tasks.pod.errors import ChangedError, NotThereError
 from tasks.pod.layout import Layout
-from tasks.pod.metrics import last_metrics
+from tasks.pod.metrics import by_step, last_metrics, read_metrics
 
 PLAN: records.Shape = {
     "run": str,
@@ -22,6 +22,7 @@ PLAN: records.Shape = {
     "created_at": str,
 }
 _ATTEMPT_RECORD: records.Shape = {"attempt": int, "resume": dict}
+_FOLLOWED = "followed.json"
 _ATTEMPT = re.compile(r"([1-9][0-9]*)\.json")
 
 
@@ -68,14 +69,45 @@ def end(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     Args:
         arguments: {"run": id, "attempt": number, "end": {"state", "cause", "reason", …}}.
     """
-    path = attempts_of(layout, arguments["run"]) / f"{int(arguments['attempt'])}.end.json"
-    written, created = records.write_once(path, arguments["end"])
+    run = arguments["run"]
+    path = attempts_of(layout, run) / f"{int(arguments['attempt'])}.end.json"
+    written, created = records.write_once(path, arguments["end"] | {"metrics": _summary(layout, run)})
     return {"end": written, "created": created}
 
 
+def rendered(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """{"attempts": {number: {"name", "text", "programs"}}}: the config that each attempt of a run was given.
+
+    Args:
+        arguments: {"run": id}.
+    """
+    folder = attempts_of(layout, arguments["run"])
+    found = {path.name.partition(".")[0]: path for path in _files(folder) if path.name.endswith(".config.json")}
+    return {"attempts": {number: records.read_record(path) for number, path in sorted(found.items())}}
+
+
+def _summary(layout: Layout, run: str) -> dict[str, Any] | None:
+    """What a run's metrics come to when an attempt ends: kept where its files are deleted later."""
+    plan = records.read_if_there(layout.records(run) / "plan.json") or {}
+    if "metrics" not in plan.get("trainer", {}):
+        return None
+    rows, _ = read_metrics(layout.run(run) / plan["trainer"]["metrics"])
+    losses = {row["step"]: row["loss"] for row in by_step(rows).values() if isinstance(row.get("loss"), int | float)}
+    if not rows:
+        return None
+    lowest = min(losses, key=lambda step: losses[step], default=None)
+    return {
+        "last_step": max(row["step"] for row in rows),
+        "first_loss": losses[min(losses)] if losses else None,
+        "last_loss": losses[max(losses)] if losses else None,
+        "lowest_loss": losses[lowest] if lowest is not None else None,
+        "lowest_loss_step": lowest,
+    }
+
+
 def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Everything on record of one run: {"run", "plan", "attempts", "metrics", "deleted_at"}; "plan" is null if there is
-    none, "deleted_at" unless the run was deleted.
+    """Everything on record of one run: {"run", "plan", "attempts", "metrics", "deleted_at", "followed_at"}; "plan" is
+    null if there is none, "deleted_at" unless the run was deleted, "followed_at" if nobody ever did.
 
     Args:
         arguments: {"run": id}.
@@ -83,7 +115,7 @@ def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     run = arguments["run"]
     plan = records.read_if_there(layout.records(run) / "plan.json", PLAN)
     if plan is None:
-        return {"run": run, "plan": None, "attempts": [], "metrics": None, "deleted_at": None}
+        return {"run": run, "plan": None, "attempts": [], "metrics": None, "deleted_at": None, "followed_at": None}
     metrics = layout.run(run) / plan["trainer"]["metrics"]
     return {
         "run": run,
@@ -91,7 +123,27 @@ def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         "attempts": read_attempts(layout, run),
         "metrics": last_metrics(metrics),
         "deleted_at": (records.read_if_there(deleted_record(layout, run)) or {}).get("deleted_at"),
+        "followed_at": _followed_at(layout, run),
     }
+
+
+def followed(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Note that somebody follows these runs now: what nobody has followed for a while, reconcile takes up.
+
+    Args:
+        arguments: {"runs": ids}.
+    """
+    for run in arguments["runs"]:
+        with contextlib.suppress(OSError):  # a full disk: then it is taken up once more, which does no harm
+            records.replace(layout.records(run) / _FOLLOWED, {"at": now()})
+    return {}
+
+
+def _followed_at(layout: Layout, run: str) -> str | None:
+    try:
+        return (records.read_if_there(layout.records(run) / _FOLLOWED) or {}).get("at")
+    except ChangedError:  # it is only a hint
+        return None
 
 
 def list_runs(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:

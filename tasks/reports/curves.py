@@ -3,7 +3,10 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLORS = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#dc2626", "#0891b2", "#ca8a04", "#4b5563")
 
@@ -27,10 +30,20 @@ class Curve:
 def draw_curves(curves: Sequence[Curve], *, title: str = "") -> str:
     """The curves as one self-contained SVG (no script, no font, no link to anywhere)."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    figure = figure_of(curves, title=title)
+    FigureCanvasSVG(figure)
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def figure_of(curves: Sequence[Curve], *, title: str = "") -> "Figure":
+    """The curves, to be drawn in any format."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3.6), layout="constrained")
-    FigureCanvasSVG(figure)
     axes = figure.add_subplot()
     for curve, color in zip(curves, COLORS * len(curves), strict=False):
         loss = {row["step"]: row["loss"] for row in curve.rows if row.get("loss") is not None}
@@ -46,10 +59,7 @@ def draw_curves(curves: Sequence[Curve], *, title: str = "") -> str:
     axes.spines[["top", "right"]].set_visible(False)
     if any(c.rows for c in curves):
         axes.legend(frameon=False)
-    out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
-    return text[text.index("<svg") :]
+    return figure
 
 
 def data_uri(svg: str) -> str:

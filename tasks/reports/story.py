@@ -56,6 +56,20 @@ class Story(BaseModel):
         source = self.record.plan.resolved.source
         return Curve(self.run, self.metrics, self.complete_steps, source.step if source else 0)
 
+    def losses(self) -> dict[int, float]:
+        """Loss by step, where there is one."""
+        return {row["step"]: row["loss"] for row in self.metrics if row.get("loss") is not None}
+
+    def summary(self) -> dict[str, Any]:
+        """What the metrics come to."""
+        losses = self.losses()
+        lowest = min(losses, key=lambda step: losses[step], default=None)
+        return {
+            "lowest_loss": losses[lowest] if lowest is not None else None,
+            "lowest_loss_step": lowest,
+            "logged_steps": len(self.metrics),
+        }
+
     def facts(self) -> dict[str, Any]:
         """The same as plain JSON, without the curve."""
         last = self.record.last

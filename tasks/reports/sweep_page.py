@@ -22,9 +22,8 @@ def read_curves(cluster: Cluster, record: SweepRecord, runs: list[str]) -> Curve
     Args:
         runs: runs of the sweep; those that never trained have no curve.
     """
-    from tasks.pod.trainers.table import adapter
 
-    trainer = adapter(record.request.base.trainer.kind)
+    trainer = record.request.base.adapter
     ask = {
         "offset": 0,
         "metrics": trainer.metrics,

@@ -1,14 +1,13 @@
 """Writes a run's plan down before anything of it is done."""
 
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from blocks.clusters.errors import ConflictError
 from blocks.clusters.port import Cluster
 from tasks.plans.plan import Plan
 from tasks.runs.records import Dataset, PlanRecord, Resolved, TrainerFacts, Weights
 from tasks.runs.request import RunRequest, differences
+from tasks.runs.version import slipway_version
 
 
 def claim(cluster: Cluster, plan: Plan, weights: Weights, dataset: Dataset | None) -> PlanRecord:
@@ -63,12 +62,3 @@ def record_of(request: RunRequest, resolved: Resolved) -> PlanRecord:
         created_at=datetime.now(UTC),
         version=slipway_version(),
     )
-
-
-@cache
-def slipway_version() -> str:
-    """What records say was installed when they were written."""
-    try:
-        return version("slipway")
-    except PackageNotFoundError:
-        return "unknown"

@@ -2,18 +2,23 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
-from blocks.clusters.errors import ProgramError
+from blocks.clusters.errors import ProgramError, SlipwayError
 from blocks.clusters.job import JobState, JobStatus
 from blocks.clusters.port import Cluster
 from tasks.pod.metrics import by_step
 from tasks.runs.decision import gone
 from tasks.runs.launch import Launch, write_end
 from tasks.runs.records import End
+from tasks.runs.room import Room, Saved
+
+SIGN_OF_LIFE_SECONDS = 60.0
+"""How often a follower says that it follows."""
 
 
 @dataclass
@@ -25,6 +30,7 @@ class Progress:
         checkpoints: as `tasks.pod.checkpoints` reports them, oldest step first.
         fresh: paths of those that were not complete at the last look and are now.
         end: once the attempt is over.
+        warnings: of the room on the volume, since the last look.
     """
 
     launch: Launch
@@ -33,12 +39,21 @@ class Progress:
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
     end: End | None = None
+    warnings: list[str] = field(default_factory=list)
     _offset: int = 0
     _complete: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def step(self) -> int:
         return max(self.curve, default=self.launch.attempt.resume.step)
+
+    def saved(self) -> Saved:
+        """What its next checkpoint is likely to take."""
+        complete = [c["bytes"] for c in self.checkpoints if c["verdict"] == "complete"]
+        most = self.launch.plan.max_steps
+        return Saved(
+            self.launch.plan, complete[-1] if complete else 0, None if most is None else max(0, most - self.step)
+        )
 
     def take(self, seen: dict[str, Any]) -> None:
         self.curve = by_step(seen["metrics"], self.curve)
@@ -66,13 +81,25 @@ def follow(
         The last of each, in the order given.
     """
     runs = [Progress(launch, end=launch.attempt.end) for launch in launches]
+    by_run = {progress.launch.plan.run: progress for progress in runs}
+    room = Room(cluster, launches[0].plan.volume, lambda plan, text: by_run[plan.run].warnings.append(text))
+    said_at = -SIGN_OF_LIFE_SECONDS
     while True:
         live = [p for p in runs if p.end is None]
+        if live and time.monotonic() - said_at >= SIGN_OF_LIFE_SECONDS:
+            said_at = time.monotonic()
+            followed = {"runs": [p.launch.plan.run for p in live]}
+            with suppress(SlipwayError):  # a hint for reconcile, and nobody's condition
+                cluster.call(live[0].launch.plan.volume, "runs.followed", followed, writable=True)
         look(cluster, live or runs)
         for progress in live:
+            progress.warnings.clear()
             if progress.end is not None:
                 attempt = progress.launch.attempt.attempt
                 progress.end = write_end(cluster, progress.launch.plan, attempt, progress.end)
+        if any(progress.fresh for progress in live):
+            with suppress(SlipwayError):  # whoever can not be asked now is asked after the next save
+                room.look([progress.saved() for progress in live if progress.end is None])
         for progress in live or runs:
             notice(progress)
         if all(p.end is not None for p in runs):

@@ -11,6 +11,7 @@ from tasks.pod.checkpoints.verdict import Verdict
 from tasks.runs.decision import Decision, decide, gone
 from tasks.runs.job import job_name, job_of
 from tasks.runs.records import Attempt, End, PlanRecord, RunRecord
+from tasks.runs.version import slipway_version
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def prepare(cluster: Cluster, plan: PlanRecord, attempt: int, trust: Sequence[st
         "attempt": attempt,
         "job": job_name(plan, attempt),
         "trust": list(trust),
+        "version": slipway_version(),
     }
     cluster.call(plan.volume, "runs.prepare", arguments, writable=True)
 

@@ -132,6 +132,7 @@ class End(Record):
     ended_at: datetime | None = None
     image_digest: str | None = None
     last_lines: tuple[str, ...] = ()
+    metrics: dict[str, Any] | None = None
 
     @property
     def infrastructure(self) -> bool:
@@ -183,6 +184,7 @@ class Attempt(Record):
     resume: Resume
     set_aside: tuple[dict[str, str], ...] = ()
     trusted: tuple[str, ...] = ()
+    version: str | None = None
     created_at: datetime
     started: bool = False
     started_at: datetime | None = None
@@ -196,6 +198,7 @@ class RunRecord(Record):
     Args:
         metrics: the newest line of its metrics file.
         deleted_at: when its files were deleted; None for a run that has them.
+        followed_at: when somebody last said to be following it; trials are followed by their sweep, and say nothing.
     """
 
     run: str
@@ -203,6 +206,7 @@ class RunRecord(Record):
     attempts: tuple[Attempt, ...] = ()
     metrics: dict[str, Any] | None = None
     deleted_at: datetime | None = None
+    followed_at: datetime | None = None
 
     @property
     def last(self) -> Attempt | None:

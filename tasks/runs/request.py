@@ -138,17 +138,22 @@ def run_id(name: str | None, place: str, root_flow_run: str) -> str:
     return fit_name(place, root_flow_run.replace("-", "")[-10:], longest=RUN_ID_LONGEST)
 
 
-def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """What differs between two requests, as `key: old → new`, by dotted key."""
-    lines = []
+    return [f"{key}: {_show(a)} → {_show(b)}" for key, a, b in changes(old, new)]
+
+
+def changes(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
+    """The dotted keys whose values differ, with both; None where a key is not set."""
+    found: list[tuple[str, Any, Any]] = []
     for key in sorted({*old, *new}):
         a, b = old.get(key), new.get(key)
         if isinstance(a, dict) and isinstance(b, dict):
-            lines += differences(a, b, f"{prefix}{key}.")
+            found += changes(a, b, f"{prefix}{key}.")
         elif a != b:
-            lines.append(f"{prefix}{key}: {_show(old, key)} → {_show(new, key)}")
-    return lines
+            found.append((f"{prefix}{key}", a, b))
+    return found
 
 
-def _show(where: dict[str, Any], key: str) -> str:
-    return json.dumps(where[key], ensure_ascii=False) if where.get(key) is not None else "not set"
+def _show(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if value is not None else "not set"

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from blocks.clusters.errors import ConflictError, SlipwayError
 from blocks.clusters.port import Cluster
-from tasks.runs.claim import slipway_version
 from tasks.runs.records import Dataset, Weights
+from tasks.runs.version import slipway_version
 from tasks.sweeps.plan import SweepPlan
 from tasks.sweeps.records import Inputs, SweepRecord
 

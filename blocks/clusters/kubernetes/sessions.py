@@ -43,8 +43,9 @@ class KubernetesSessions:
         """As the port says; it ends when it is stopped, when it is idle, or when nothing is started in it."""
         for there in self.list() if reuse else ():
             if there.volume == volume and not there.internal and there.writable >= writable:
-                self._running(there.id)
-                return there.model_copy(update={"reused": True})
+                with contextlib.suppress(ProgramError):  # it ends at this moment
+                    self._running(there.id)
+                    return there.model_copy(update={"reused": True})
         single_node = self._single_node(volume)
         name = f"session-{secrets.token_hex(4)}"
         self._api.post(

@@ -153,6 +153,14 @@ class Adapter(Protocol):
         """Whether a checkpoint of such a config can be continued on another number of ranks."""
         ...
 
+    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
+        """How many bytes a checkpoint takes; None where that can not be told beforehand.
+
+        Args:
+            parameters: of the model.
+        """
+        ...
+
     def step_directory(self, step: int) -> str:
         """Path of a step's checkpoint, relative to the run's directory."""
         ...

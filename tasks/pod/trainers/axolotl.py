@@ -92,6 +92,12 @@ class Axolotl(HuggingFace):
             reason = f"names {staged} datasets without saying which version, and that is found out for one."
             yield Problem(key, reason, "Write the others as /volume/datasets/NAME/VERSION.")
 
+    def trains_adapters(self, config: Mapping[str, Any]) -> bool:
+        return bool(config.get("adapter") or config.get("unfrozen_parameters"))
+
+    def optimizer(self, config: Mapping[str, Any]) -> str:
+        return str(config.get("optimizer") or "adamw")
+
     def dataset(self, config: Mapping[str, Any]) -> str | None:
         names = [entry["path"] for entry in _entries(config) if names_dataset(entry.get("path"))]
         names.sort(key=is_settled)

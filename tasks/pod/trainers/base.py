@@ -33,6 +33,9 @@ class Base:
     def ranks(self, gpus: int, nodes: int) -> int:
         return max(1, gpus) * nodes
 
+    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
+        return None
+
     def reshards(self, config: Mapping[str, Any]) -> bool:
         return False
 

@@ -187,6 +187,9 @@ class Command(Base):
     def command(self, config: Mapping[str, Any], config_path: str, gpus: int, nodes: int) -> Sequence[str]:
         return ("sh", f"{config_path.rpartition('/')[0]}/{_SCRIPT}")
 
+    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
+        return int(self.bytes_per_parameter * parameters) if self.bytes_per_parameter else None
+
     def reshards(self, config: Mapping[str, Any]) -> bool:
         return self.does_reshard
 

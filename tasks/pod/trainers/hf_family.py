@@ -116,6 +116,21 @@ class HuggingFace(Base):
     def programs(self, config: Mapping[str, Any], places: Places) -> Mapping[str, str]:
         return {LAUNCHER: Path(__file__).with_name("hf_launch.py").read_text(encoding="utf-8")}
 
+    def trains_adapters(self, config: Mapping[str, Any]) -> bool:
+        """Whether only adapters, or some layers, are trained and saved."""
+        return False
+
+    def optimizer(self, config: Mapping[str, Any]) -> str:
+        return str(config.get("optim") or "adamw")
+
+    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
+        """Weights as float32 (the most they take) and what the optimizer keeps of each: 12 bytes with Adam."""
+        if self.trains_adapters(config):
+            return None
+        if config.get("save_only_model"):
+            return 4 * parameters
+        return int(parameters * (4 + _kept(self.optimizer(config))))
+
     def reshards(self, config: Mapping[str, Any]) -> bool:
         """DeepSpeed's files are one a rank; what the Trainer and FSDP save is the same for any number."""
         return not config.get("deepspeed")
@@ -162,6 +177,16 @@ def launch(arguments: Sequence[str], config_path: str, gpus: int, nodes: int, in
     where = ["--standalone"] if nodes == 1 else [f"--nnodes={nodes}"]  # the rest comes from PET_… in the environment
     start = [interpreter, "-m", "torch.distributed.run", *where, f"--nproc-per-node={max(1, gpus)}"]
     return [*start, launcher, *arguments]
+
+
+def _kept(optimizer: str) -> float:
+    """Bytes that an optimizer keeps of each parameter."""
+    name = optimizer.lower()
+    if "adafactor" in name or name in ("sgd", "lomo"):
+        return 0
+    if "8bit" in name:
+        return 2
+    return 4 if any(word in name for word in ("lion", "rmsprop", "adagrad", "muon")) else 8
 
 
 def _every(config: Mapping[str, Any]) -> int | None:

@@ -90,6 +90,13 @@ class LlamaFactory(HuggingFace):
         if given.get("streaming") is True and isinstance(share := given.get("val_size"), float) and 0 < share < 1:
             yield Problem("val_size", "is a share, and streaming is true.", "Write a number of rows.")
 
+    def trains_adapters(self, config: Mapping[str, Any]) -> bool:
+        return bool(config.get("finetuning_type", "lora") != "full")
+
+    def optimizer(self, config: Mapping[str, Any]) -> str:
+        """GaLore, APOLLO and BAdam keep less than Adam: what is told is the most."""
+        return str(config.get("optim") or "adamw")
+
     def dataset(self, config: Mapping[str, Any]) -> str | None:
         folder = str(config["dataset_dir"])
         return folder if folder.startswith("/volume/") else dataset_needed(folder)

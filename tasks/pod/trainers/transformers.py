@@ -80,6 +80,9 @@ class Transformers(HuggingFace):
         own = {self.model_key, self.dataset_key, *self.extra_keys}
         return misspelt(given, hf_arguments.NAMES | _TRL | own)
 
+    def trains_adapters(self, config: Mapping[str, Any]) -> bool:
+        return bool(config.get("use_peft"))
+
     def dataset(self, config: Mapping[str, Any]) -> str | None:
         name = config.get(self.dataset_key)
         return dataset_needed(str(name)) if names_dataset(name) else None

@@ -117,3 +117,46 @@ def test_an_empty_directory_has_no_checkpoint(tmp_path: Path) -> None:
 def test_lists_are_bare_arrays_and_json_is_alone_on_stdout(slipway: Slipway, words: list[str]) -> None:
     answer = slipway(*words, "-o", "json")
     assert (answer.json, answer.err) == ([], "")
+
+
+def test_the_lineage_of_a_run_is_a_tree(bench: Slipway) -> None:
+    for run in ("base", "more"):
+        members = bench("lineage", run, "-o", "json").json
+        assert [(m["run"], m["parent"], m["step"]) for m in members][:2] == [("base", None, None), ("more", "base", 4)]
+    text = bench("lineage", "more").out
+    assert "└─ more" in text or "├─ more" in text
+    assert "from step 4, held" in text
+    bench("lineage", "bsae").refused(1, "'bsae'", "'base'")
+
+
+def test_two_runs_are_compared(bench: Slipway) -> None:
+    found = bench("runs", "compare", "base", "more", "-o", "json").json
+    assert {"key": "config.max_steps", "a": 6, "b": 8} in found["differences"]
+    assert [run["run"] for run in found["runs"]] == ["base", "more"]
+    assert [row["step"] for row in found["losses"]] == [5, 6]
+    shown = bench("runs", "compare", "base", "more", "--html", "a.html", "--png", "a.png")
+    assert "config.max_steps" in shown.out and "lowest loss" in shown.out
+    assert (bench.folder / "a.html").read_text().startswith("<!doctype html>")
+    assert (bench.folder / "a.png").read_bytes().startswith(b"\x89PNG")
+    bench("runs", "compare", "base", "mroe").refused(1, "'mroe'", "'more'")
+
+
+def test_what_is_on_record_of_a_run_is_all_in_its_json(bench: Slipway) -> None:
+    shown = bench("runs", "show", "more", "-o", "json").json
+    assert shown["config"]["max_steps"] == 8
+    assert "holds/more/step_4" in shown["configs_as_run"]["1"]["text"]
+    assert shown["trainer"]["kind"] == "tiny" and shown["version"] and shown["request_hash"]
+    assert shown["weights"]["commit"] and shown["dataset"]["manifest_sha256"] and shown["dataset"]["version"]
+    assert shown["continued_from"]["fingerprint"] and shown["lowest_loss_step"]
+    assert shown["history"][0]["version"] and shown["history"][0]["end"]["metrics"]["last_step"] == 8
+
+
+def test_weights_are_made_of_a_checkpoint_and_trained_on(bench: Slipway) -> None:
+    made = bench("export-weights", "base@4", "--to", "four", "-o", "json").json
+    assert (made["path"], made["step"], made["created"]) == ("models/four", 4, True)
+    assert "They were there already" in bench("export-weights", "base@4", "--to", "models/four").err
+    planned = bench("train", "finetune.toml", "--set", "model.name=/volume/models/four", "--dry-run", "-o", "json").json
+    assert not planned["blocked"] and planned["resolved"]["weights"]["path"] == "models/four"
+    bench("export-weights", "base@5").refused(2, "no step 5", "step 6")
+    bench("export-weights", "base@x").refused(2, "'x'")
+    bench("export-weights", "more@8", "--to", "four").refused(2, "models/four", "--to")

@@ -11,7 +11,7 @@ import pytest
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.hub_access import HubAccess
 from tasks.runs.deletion import delete
-from tasks.runs.follow import follow
+from tasks.runs.follow import Progress, follow
 from tests.tasks.conftest import Desk
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
@@ -63,3 +63,28 @@ def test_on_a_disk_without_a_byte_left_an_end_is_written_down_and_a_run_can_be_d
 
     assert stopped.state == progress.end.state == "stopped"
     assert delete(desk.cluster, desk.volume, "old").freed_bytes > 0
+
+
+def test_the_room_for_the_next_save_is_watched_and_a_policy_makes_some(
+    small_disk: Path, hub_url: str, demo_assets: Path
+) -> None:
+    desk = Desk(LocalCluster(small_disk, poll_seconds=0.1), HubAccess(endpoint=hub_url), demo_assets)
+    seen: list[tuple[int, str]] = []
+
+    def notice(progress: Progress) -> None:
+        complete = [c["step"] for c in progress.checkpoints if c["verdict"] == "complete"]
+        seen.extend((complete[-1], text) for text in progress.warnings)
+
+    pace = {"max_steps": 24, "pace__step_seconds": 0.4}
+    (full,) = follow(desk.cluster, [desk.launch(desk.request("r", **pace))], notice)
+    assert full.end is not None and full.end.state == "failed"
+    last = max(c["step"] for c in full.checkpoints if c["verdict"] == "complete")
+    assert [step for step, _ in seen] == [last], "once, after the last save that fitted"
+    assert "the next save would fail" in seen[0][1] and "slipway prune v" in seen[0][1]
+
+    delete(desk.cluster, "v", "r")
+    seen.clear()
+    request = desk.request("kept", **pace, retention__keep_last=1)
+    (kept,) = follow(desk.cluster, [desk.launch(request)], notice)
+    assert kept.end is not None and kept.end.state == "completed", kept.end
+    assert seen and all("pruned by its policy" in text for _, text in seen)

@@ -70,7 +70,6 @@ class PrimeRL(Base):
             schedule_remedy=_NEW_SCHEDULE,
             columns=() if is_rl else (("messages",), ("prompt", "completion")),
             gpus=_gpus(config, is_rl),
-            weights_only=bool(ckpt.get("skip_optimizer")),
         )
 
     def without_resume(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,6 +114,14 @@ class PrimeRL(Base):
             f"--nproc-per-node={max(1, gpus)}",
         )  # the rest comes from PET_… in the environment
         return ("torchrun", *where, "-m", "prime_rl.trainer.sft.train", "@", config_path)
+
+    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
+        """Weights as float32 and the optimizer's; `skip_optimizer` only skips loading it."""
+        model = sft.table(config, "trainer.model" if rl.is_rl(config) else "model")
+        if "lora" in model:
+            return None
+        name = sft.text(config, "trainer.optim" if rl.is_rl(config) else "optim", "type") or "adamw"
+        return parameters * (4 + {"adamw": 8, "muon": 8, "sgd": 4}.get(name, 0))
 
     def reshards(self, config: Mapping[str, Any]) -> bool:
         """Weights and optimizer are; each rank's place in the data is its own."""

@@ -13,6 +13,7 @@ from tasks.pod.trainers.schema import OURS, check
 from tasks.pod.trainers.tiny.settings import SCHEMA, Settings
 from tasks.pod.trainers.toml_config import parse
 
+_HEADERS = 8 << 10
 _NEW_SCHEDULE = "Set [ckpt] skip_scheduler = true: a new schedule begins over the steps that are left."
 
 
@@ -72,6 +73,10 @@ class Tiny(Base):
 
     def ranks(self, gpus: int, nodes: int) -> int:
         return 1
+
+    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
+        """Weights and AdamW's two moments as float32, and what headers and the state add."""
+        return 3 * 4 * parameters + _HEADERS
 
     def step_directory(self, step: int) -> str:
         return f"{self.checkpoints}/step_{step}"
