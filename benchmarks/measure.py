@@ -33,8 +33,13 @@ class Sample:
     output: str
 
 
-def measure(argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Sample:
+def measure(
+    argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path | None = None, *, through: Path = _CHILD
+) -> Sample:
     """Run a command to its end; its program as an absolute path.
+
+    Args:
+        through: the script that runs it and says what it took.
 
     Raises:
         RuntimeError: it failed; with what it printed.
@@ -42,7 +47,7 @@ def measure(argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         done = subprocess.run(
-            [sys.executable, "-I", "-S", str(_CHILD), str(result), *argv],
+            [sys.executable, "-I", "-S", str(through), str(result), *argv],
             env={**os.environ, **(env or {})},
             cwd=cwd,
             stdin=subprocess.DEVNULL,

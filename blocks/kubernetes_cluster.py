@@ -149,6 +149,28 @@ class KubernetesCluster(Block):
         json_schema_extra={"position": 22},
     )
 
+    shell_idle_seconds: int = Field(
+        default=3600,
+        gt=0,
+        title="Keep shells, seconds",
+        description="After which a person's session ends itself where nobody types and nothing runs.",
+        json_schema_extra={"position": 23},
+    )
+
+    node_cache: str | None = Field(
+        default=None,
+        title="Node cache",
+        description="A directory of each node, belonging to the user above, in which runs share copies of weights.",
+        json_schema_extra={"position": 24},
+    )
+    node_cache_size: str = Field(
+        default="100Gi",
+        title="Node cache, size",
+        description="Its limit.",
+        pattern=r"^[1-9][0-9]*(Mi|Gi|Ti)$",
+        json_schema_extra={"position": 25},
+    )
+
     def connect(self) -> Cluster:
         """The cluster that this block describes."""
         settings = KubernetesSettings.model_validate(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
+from blocks.automation_settings import AutomationSettings
 from blocks.bucket_access import BucketAccess
 from blocks.clusters.errors import UsageError
 from blocks.clusters.kubernetes.settings import KubernetesSettings
@@ -90,6 +91,7 @@ class Settings(Section):
     hubs: dict[str, HubAccess]
     buckets: dict[str, BucketAccess] = Field(default_factory=dict)
     trainers: dict[str, TrainerSettings]
+    automations: dict[str, AutomationSettings] = Field(default_factory=dict)
 
     def cluster(self, name: str | None = None, owner: str | None = None) -> Cluster:
         """Connect to a cluster.
@@ -203,6 +205,9 @@ def _settings(content: dict[str, Any], folder: Path, source: str) -> Settings:
         raise UsageError(f"{source}: {_explain(error)}", "Mend that key.") from None
 
 
+_MODELS = (Settings, LocalSettings, KubernetesSection, HubAccess, BucketAccess, TrainerSettings, AutomationSettings)
+
+
 def _explain(error: ValidationError) -> str:
     """The first problem in one sentence; an unknown key with the nearest known one."""
     first = error.errors()[0]
@@ -210,11 +215,6 @@ def _explain(error: ValidationError) -> str:
     key = ".".join(map(str, where))
     if first["type"] != "extra_forbidden":
         return f"{key}: {first['msg']}."
-    known = {
-        name
-        for model in (Settings, LocalSettings, KubernetesSection, HubAccess, BucketAccess, TrainerSettings)
-        for name in model.model_fields
-        if name != "folder"
-    }
+    known = {name for model in _MODELS for name in model.model_fields if name != "folder"}
     near = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
     return f"the key {key} is unknown{f'; did you mean {near[0]}?' if near else '.'}"

@@ -25,6 +25,13 @@ class Resources(Frozen):
         description="As the cluster calls it, such as h100. Empty: any.",
         json_schema_extra={"position": 3},
     )
+    nodes: int = Field(
+        default=1,
+        gt=0,
+        title="Nodes",
+        description="How many, each with all of the above. More than one: on Kubernetes, with a trainer that can.",
+        json_schema_extra={"position": 5},
+    )
     deadline_seconds: int | None = Field(
         default=None,
         gt=0,

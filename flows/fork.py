@@ -1,14 +1,19 @@
 """Fork: a new run that continues from a completed step of another."""
 
-from prefect import flow
+from typing import Any, cast
+
+from prefect import State, flow
+from prefect.states import Completed
 
 from blocks.cluster import ClusterBlock
+from blocks.clusters.port import Cluster
 from blocks.hub import HuggingFaceHub
 from flows.cancellation import stop_jobs
-from flows.naming import flow_run_label, this_run
+from flows.naming import flow_run_label, fork_name, this_run
 from flows.parameters import NO_CHANGES, NOTHING, Changes, Hold, Run, RunOrMade, Step, Trust, Volume, step_of
 from flows.train import train
 from tasks.runs.ask import ask_fork
+from tasks.runs.launch import read_run
 from tasks.training import RunResult
 
 
@@ -25,6 +30,7 @@ def fork(
     hub: HuggingFaceHub,
     trust: Trust = NOTHING,
     wait: bool = True,
+    trigger: RunOrMade = "",
 ) -> RunResult:
     """Continue training from a completed checkpoint of another run, with its config and some changes.
 
@@ -44,16 +50,30 @@ def fork(
             "checkpoints/step_40". Only needed where a run was refused with that remedy.
         wait: On: follow the training to its end and report every completed checkpoint. Off: end as soon as its job is
             submitted.
+        trigger: Only for automations: the automation's name. The new run is called after the run, the step and it, so
+            that an event that comes twice is one fork; and what a trigger has forked, it does not fork again.
     """
     place = cluster.connect()
+    if trigger and forked_by(place, volume, run, trigger):
+        skipped: State[Any] = Completed(
+            name="Skipped", message=f"{trigger!r} made run {run} itself: it is not forked again."
+        )
+        return cast(RunResult, skipped)  # only a trigger comes here, and nobody waits for its result
+    called = fork_name(name, run, step_of(step), trigger)
     request = ask_fork(
         place,
         volume,
         run,
-        this_run(name, "fork"),
+        this_run(called, "fork"),
         step=step_of(step),
         changes=set,
         hold=hold,
         trust=tuple(trust),
     )
     return train(place, hub.access(), request, wait=wait)
+
+
+def forked_by(cluster: Cluster, volume: str, run: str, trigger: str) -> bool:
+    """Whether a run is one that this trigger has forked: else each checkpoint of a fork would make another one."""
+    parent = read_run(cluster, volume, run).plan.request.fork_of
+    return parent is not None and fork_name(None, parent.run, parent.step, trigger) == run

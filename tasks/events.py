@@ -24,7 +24,7 @@ def announce_checkpoint(plan: PlanRecord, checkpoint: dict[str, Any]) -> None:
     """
     emit_event(
         CHECKPOINT_EVENT,
-        resource=_resource(plan),
+        resource={**_resource(plan), "slipway.step": str(checkpoint["step"])},
         payload={
             "run": plan.run,
             "volume": plan.volume,

@@ -5,7 +5,10 @@ import json
 import signal
 from typing import Any
 
-from blocks.clusters.errors import ProgramError
+from blocks.clusters.errors import CUT_OFF, ProgramError
+
+_KILLED = {code for number in (signal.SIGKILL, signal.SIGTERM) for code in (-number, 128 + number)}
+"""By somebody else: its session was stopped, or its machine went."""
 
 
 def read_answer(program: str, code: int, line: bytes, errors: bytes) -> dict[str, Any]:
@@ -17,7 +20,7 @@ def read_answer(program: str, code: int, line: bytes, errors: bytes) -> dict[str
         errors: its standard error.
 
     Raises:
-        ProgramError: it refused, in its own words and with its own kind; or failed.
+        ProgramError: it refused, in its own words and with its own kind; or failed, of kind `CUT_OFF` if it was killed.
     """
     answer = None
     with contextlib.suppress(ValueError):
@@ -30,4 +33,5 @@ def read_answer(program: str, code: int, line: bytes, errors: bytes) -> dict[str
         raise ProgramError(error["what"], error["remedy"], error["kind"])
     how = f"exited with code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
     last = "\n".join(errors.decode(errors="replace").splitlines()[-20:])
-    raise ProgramError(f"{program} {how} without an answer:\n{last}", "Look at its last lines above.")
+    kind = CUT_OFF if code in _KILLED else ProgramError.__name__
+    raise ProgramError(f"{program} {how} without an answer:\n{last}", "Look at its last lines above.", kind)

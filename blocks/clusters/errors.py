@@ -38,6 +38,10 @@ class InUseError(SlipwayError):
     """Refused because something else still uses it; the message names what."""
 
 
+CUT_OFF = "CutOff"
+"""The kind of a `ProgramError` that says nothing of the program: the way to it broke."""
+
+
 class ProgramError(SlipwayError):
     """A program beside the data refused (`kind` names its own error class) or failed (`kind` names this one)."""
 

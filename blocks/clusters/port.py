@@ -3,10 +3,10 @@
 Above this line nobody knows which cluster it is. Both clusters pass one shared test suite (`tests/blocks/clusters`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import IO, Any, Protocol
+from typing import IO, Any, Literal, Protocol
 
 from blocks.clusters.job import Frozen, Job, JobStatus, SecretRef
 from blocks.clusters.volume import Volume
@@ -98,6 +98,7 @@ class Session(Frozen):
 
     Args:
         internal: opened by us for a look-up; never stands in the way of anything.
+        reused: it was there already when it was asked for.
     """
 
     id: str
@@ -105,11 +106,64 @@ class Session(Frozen):
     writable: bool
     internal: bool
     started_at: datetime
+    reused: bool = False
+
+
+class Terminal(Protocol):
+    """A program of a person in a session: bytes in and out, and how it ended."""
+
+    def read(self) -> tuple[int, bytes] | None:
+        """Wait for what it says: 1 (standard output, or the terminal) or 2 and the bytes; None at its end."""
+        ...
+
+    def write(self, content: bytes) -> None:
+        """Give it bytes. Raises: BrokenPipeError: it reads no more."""
+        ...
+
+    def end_input(self) -> None:
+        """There is no more to come. Without a terminal only; a terminal has control-D for that."""
+        ...
+
+    def resize(self, rows: int, columns: int) -> None: ...
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended; 128 and the signal's number if one killed it.
+
+        Raises:
+            SlipwayError: the session, or the way to it, ended before it did.
+        """
+        ...
+
+    def close(self) -> None: ...
 
 
 class Sessions(Protocol):
-    def open(self, volume: str, writable: bool = True) -> Session:
-        """Open a person's session. Raises: NotFoundError."""
+    def open(self, volume: str, writable: bool = True, *, reuse: bool = False) -> Session:
+        """Open a person's session.
+
+        Args:
+            reuse: one that is there will do: any for a reader, a writable one for a writer. The local cluster's belong
+                to one process each and are never reused.
+
+        Raises:
+            NotFoundError: no such volume.
+        """
+        ...
+
+    def attach(self, session_id: str, command: Sequence[str], size: tuple[int, int] | None) -> Terminal:
+        """Start a program in a session.
+
+        Args:
+            command: a shell if it is empty.
+            size: rows and columns of the terminal that it gets; None for pipes instead of a terminal.
+
+        Raises:
+            NotFoundError: no such session.
+        """
+        ...
+
+    def leave(self, session: Session) -> None:
+        """Stop a session that was opened for one use, unless somebody else uses it as well."""
         ...
 
     def list(self) -> list[Session]: ...
@@ -141,6 +195,7 @@ class Capacity(Frozen):
         gpus: GPU kind → count; empty where there are none.
         scratch_free_bytes: what is free now where jobs have their scratch; None where that differs from node to node.
         node_cache_bytes: the limit of each node's cache for weights; None where nodes have none.
+        is_all: False where nodes come on demand, or are not for us to see: there may be more than this.
     """
 
     cpus: float
@@ -148,6 +203,21 @@ class Capacity(Frozen):
     gpus: dict[str, int]
     scratch_free_bytes: int | None = None
     node_cache_bytes: int | None = None
+    is_all: bool = True
+
+
+class Finding(Frozen):
+    """What a cluster can tell of a job before it is submitted.
+
+    Args:
+        subject: what it is about: "volume research", "quota".
+        level: "blocked": it can never start so; "warning": it may have to wait; "note": worth knowing.
+    """
+
+    subject: str
+    level: Literal["note", "warning", "blocked"]
+    detail: str
+    remedy: str = ""
 
 
 class Cluster(Protocol):
@@ -201,9 +271,30 @@ class Cluster(Protocol):
         ...
 
     def stream(
-        self, volume: str, program: str, arguments: Mapping[str, Any], *, writable: bool = False
+        self,
+        volume: str,
+        program: str,
+        arguments: Mapping[str, Any],
+        *,
+        writable: bool = False,
+        session: str | None = None,
     ) -> AbstractContextManager[Stream]:
-        """Like `call`, with the program's pipes open: bytes in, bytes out, then its answer."""
+        """Like `call`, with the program's pipes open: bytes in, bytes out, then its answer.
+
+        Args:
+            session: a person's session of the volume to run it in; None for an internal one.
+
+        Raises:
+            ProgramError: of kind `CUT_OFF` where the way to it broke.
+        """
         ...
 
     def capacity(self) -> Capacity: ...
+
+    def preflight(self, job: Job, new_volumes: Mapping[str, int]) -> list[Finding]:
+        """What would keep a job from starting, as far as can be told now. Makes nothing.
+
+        Args:
+            new_volumes: name → size in bytes of volumes that it mounts and that are still to be created.
+        """
+        ...

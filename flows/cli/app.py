@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from flows.cli import (
+    automations,
     checkpoints,
     compare,
     export,
@@ -17,6 +18,7 @@ from flows.cli import (
     prune,
     register,
     runs,
+    shell,
     stage,
     staged,
     sweep,
@@ -33,6 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # help made with Rich takes three times as long
 )
 files.add_to(volumes.app)
+shell.add_to(volumes.app)
 app.add_typer(volumes.app, name="volumes")
 app.add_typer(stage.app, name="stage")
 app.add_typer(staged.models, name="models")
@@ -50,6 +53,7 @@ export.add_to(app)
 export_weights.add_to(app)
 prune.add_to(app)
 register.add_to(app)
+app.add_typer(automations.app, name="automations")
 
 
 def _version(wanted: bool) -> None:

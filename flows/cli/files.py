@@ -1,10 +1,10 @@
-"""`slipway volumes ls|du|get|put`: the files on a volume, as a person sees them."""
+"""`slipway volumes ls|du|cat|get|put`: the files on a volume, as a person sees them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import codecs
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,15 +13,12 @@ from flows.cli.options import ClusterName, Output, OutputFormat, Owner, VolumeNa
 from flows.cli.place import connect
 from flows.cli.show import printable, say, show_json, show_table
 
-if TYPE_CHECKING:
-    from blocks.clusters.port import Cluster
-
 Remote = Annotated[str, typer.Argument(metavar="PATH", help="Relative to the root of the volume.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace what is there by that name.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    for command in (ls, du, get, put):
+    for command in (ls, du, cat, get, put):
         app.command(cls=NamedCommand)(command)
 
 
@@ -86,6 +83,24 @@ def du(
     show_table(("size", "share", "path"), rows, empty="", right=("size", "share"), wraps="path")
 
 
+def cat(
+    name: VolumeName,
+    remote: Annotated[str, typer.Argument(metavar="REMOTE", help="A file, relative to the root of the volume.")],
+    cluster: ClusterName = None,
+    owner: Owner = None,
+) -> None:
+    """Print a file; a terminal is spared its control characters."""
+    on_terminal = sys.stdout.isatty()
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    with connect(cluster, owner).stream(_checked(name), "transfer.cat", {"path": remote}) as stream:
+        while piece := stream.stdout.read(1 << 16):
+            if on_terminal:
+                piece = printable(decoder.decode(piece), also="\t").encode()
+            sys.stdout.buffer.write(piece)
+        stream.result()
+    sys.stdout.flush()
+
+
 def get(
     name: VolumeName,
     remote: Annotated[str, typer.Argument(metavar="REMOTE", help="Relative to the root of the volume.")],
@@ -98,9 +113,7 @@ def get(
     """Copy a file or directory from a volume."""
     from flows.cli.transfer import download
 
-    place = connect(cluster, owner)
-    with _session(place, _checked(name), writable=False):
-        target, totals = download(place, name, remote, local, replace=replace)
+    target, totals = download(connect(cluster, owner), _checked(name), remote, local, replace=replace)
     here = Path.cwd()
     shown = target.relative_to(here) if target.is_relative_to(here) and output is Output.TABLE else target
     _done(output, str(shown), totals.files, totals.bytes)
@@ -118,9 +131,7 @@ def put(
     """Copy a file or directory onto a volume; it appears there whole or not at all."""
     from flows.cli.transfer import upload
 
-    place = connect(cluster, owner)
-    with _session(place, _checked(name), writable=True):
-        stored = upload(place, name, local, remote, replace=replace)
+    stored = upload(connect(cluster, owner), _checked(name), local, remote, replace=replace)
     _done(output, f"/volume/{stored['path']}", stored["files"], stored["bytes"])
 
 
@@ -137,16 +148,6 @@ def _checked(name: str) -> str:
     from blocks.clusters.names import check_name
 
     return check_name("volume", name)
-
-
-@contextmanager
-def _session(cluster: "Cluster", volume: str, *, writable: bool) -> Iterator[None]:
-    """Keeps the volume from being deleted meanwhile."""
-    session = cluster.sessions.open(volume, writable)
-    try:
-        yield
-    finally:
-        cluster.sessions.stop(session.id)
 
 
 def _name(entry: dict[str, Any], base: str) -> str:

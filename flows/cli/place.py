@@ -14,10 +14,9 @@ def connect(cluster: str | None, owner: str | None) -> "Cluster":
 
 
 def usable_volumes(cluster: "Cluster") -> list[str]:
-    from blocks.clusters.volume import VolumeStatus
+    from tasks.stages.volume import usable_volumes as usable
 
-    able = (VolumeStatus.READY, VolumeStatus.GROWING)
-    return [volume.name for volume in cluster.volumes.list() if volume.status in able]
+    return usable(cluster)
 
 
 def volume_of(cluster: "Cluster", run: str, volume: str | None) -> str:

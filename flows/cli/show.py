@@ -104,9 +104,15 @@ def waiting(text: str) -> Iterator[None]:
         yield
 
 
-def printable(text: str) -> str:
-    """Text of others without what could drive a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+def printable(text: str, also: str = "") -> str:
+    """Text of others without what could drive a terminal.
+
+    Args:
+        also: characters to let through besides line ends.
+    """
+    return "".join(
+        c if c.isprintable() or c == "\n" or c in also else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def ago(when: datetime) -> str:

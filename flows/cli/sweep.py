@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from flows.cli.show import number, say, show_facts, show_json, show_table
 
 if TYPE_CHECKING:
     from blocks.settings import Settings
+    from blocks.trainer_settings import TrainerSettings
     from tasks.stages.source import DatasetRequest
     from tasks.sweeping import SweepResult
     from tasks.sweeps.ask import SweepFile
@@ -58,7 +59,7 @@ def sweep(
     how = settings.trainer(trainer or asked.trainer)
     called = name or asked.name or new_name("sweep")
     keys = {**asked.changes, **read_changes(changes)}
-    text, wanted = _config(asked, file), _dataset(asked, dataset, settings)
+    text, wanted = _config(asked, file, how), _dataset(asked, dataset, settings)
     size = volume_size or asked.volume_size
     base = ask_run(
         called,
@@ -75,7 +76,7 @@ def sweep(
     if only_plan:
         return
 
-    def flow() -> "SweepResult | Any":
+    def flow() -> "SweepResult":
         from flows.sweep import sweep as sweep_flow
 
         return sweep_flow(
@@ -97,15 +98,22 @@ def sweep(
     _show_result(result, output)
 
 
-def _config(asked: "SweepFile", file: Path) -> str:
+def _config(asked: "SweepFile", file: Path, trainer: "TrainerSettings") -> str:
+    """The base config as text, in the trainer's own format."""
+    import json
+
     import tomli_w
 
     from blocks.clusters.errors import UsageError
     from flows.cli.config import read_config
+    from tasks.pod.trainers.table import adapter
 
     if asked.config is None:
         raise UsageError(f"{file} names no config.", 'Write config = "finetune.toml", or a table [config].')
-    return read_config(asked.config) if isinstance(asked.config, Path) else tomli_w.dumps(asked.config)
+    if isinstance(asked.config, Path):
+        return read_config(asked.config)
+    in_toml = adapter(trainer.kind, trainer.options).config_name.endswith(".toml")
+    return tomli_w.dumps(asked.config) if in_toml else json.dumps(asked.config)  # YAML reads JSON
 
 
 def _dataset(asked: "SweepFile", text: str | None, settings: "Settings") -> "DatasetRequest | None":

@@ -1,24 +1,35 @@
-"""Moves bytes between a person's disk and a volume, with progress; what arrives is whole or not there at all."""
+"""Moves bytes between a person's disk and a volume, with progress; what arrives is whole or not there at all.
 
+A transfer that is cut goes on where it was: at once, for as long as each try brings something, and when the same
+command is given again.
+"""
+
+import contextlib
 import errno
+import fcntl
+import hashlib
+import json
 import os
-import sys
-import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
-from blocks.clusters.errors import ConflictError, NotFoundError, SlipwayError
-from blocks.clusters.port import Cluster
-from flows.cli.show import console
-from tasks.pod import archive
+from blocks.clusters.errors import CUT_OFF, ConflictError, NotFoundError, ProgramError, SlipwayError
+from blocks.clusters.port import Cluster, Session
+from flows.cli.bar import Bar, Counted, byte_bar
+from flows.cli.show import say
+from tasks.pod import archive, arriving
 from tasks.pod.archive import Totals
-from tasks.pod.errors import PodError
+from tasks.pod.errors import ChangedError, PodError
 from tasks.pod.layout import volume_relative
 from tasks.pod.transfer import check_destination
+from tasks.pod.walk import walk
+
+T = TypeVar("T")
+_FRUITLESS_TRIES = 3
+_PAUSE_SECONDS = 1.0
 
 
 def download(cluster: Cluster, volume: str, remote: str, local: Path, *, replace: bool) -> tuple[Path, Totals]:
@@ -35,18 +46,27 @@ def download(cluster: Cluster, volume: str, remote: str, local: Path, *, replace
         target = target / (volume if path == "." else path.rsplit("/", 1)[-1])
     _refuse_taken(target, replace)
     total = _size_of(cluster, volume, path)
-    with _explained(target), _private(target) as area:
-        with cluster.stream(volume, "transfer.send", {"path": path}) as stream, _bar(f"getting {path}", total) as bar:
-            try:
-                unpacked = archive.unpack(cast(BinaryIO, _Counted(stream.stdout, bar)), area)
-            except PodError:
-                stream.result()  # its own refusal says more than a stream that ended
-                raise
-            stream.result()
+    key = _key(cluster, volume, path, target.name)
+    with _explained(target), _private(target, key) as area, byte_bar(f"getting {path}", total) as bar:
+
+        def once(session: str) -> arriving.Unpacked:
+            have = arriving.arrived(area)
+            bar.start_at(sum(there.at for there in have.values()))
+            arguments = {"path": path, "have": arriving.to_json(have)}
+            with cluster.stream(volume, "transfer.send", arguments, session=session) as stream:
+                try:
+                    unpacked = arriving.unpack(cast(BinaryIO, Counted(stream.stdout, bar)), area)
+                except PodError:
+                    stream.result()  # its own refusal says more than a stream that ended
+                    raise
+                stream.result()
+                return unpacked
+
+        unpacked = _through_cuts(cluster, volume, once, bar, writable=False)
         _refuse_taken(target, replace)
         if os.path.lexists(target):
             target.rename(area / "replaced")
-        archive.place(unpacked, target)
+        arriving.place(unpacked, target)
     return target, unpacked.totals
 
 
@@ -65,13 +85,64 @@ def upload(cluster: Cluster, volume: str, local: Path, remote: str, *, replace: 
     if not source.exists():
         raise NotFoundError(f"There is no {str(local)!r} here.", "Name a file or directory.")
     totals = archive.measure(source)
-    arguments = {"path": remote, "name": source.resolve().name, "bytes": totals.bytes, "replace": replace}
-    with (
-        cluster.stream(volume, "transfer.receive", arguments, writable=True) as stream,
-        _bar(f"putting {local}", totals.bytes) as bar,
-    ):
-        archive.pack(source, cast(BinaryIO, _Counted(stream.stdin, bar)))
-        return stream.result()
+    key = _key(cluster, volume, volume_relative(remote), _listing(source))
+    arguments = {"path": remote, "name": source.resolve().name, "replace": replace, "key": key}
+    with byte_bar(f"putting {local}", totals.bytes) as bar:
+
+        def once(session: str) -> dict[str, Any]:
+            have = arriving.from_json(cluster.call(volume, "transfer.arrived", {"key": key})["have"])
+            there = sum(file.at for file in have.values())
+            bar.start_at(there)
+            asked = {**arguments, "bytes": max(0, totals.bytes - there)}
+            with cluster.stream(volume, "transfer.receive", asked, writable=True, session=session) as stream:
+                archive.pack(source, cast(BinaryIO, Counted(stream.stdin, bar)), have)
+                return stream.result()
+
+        return _through_cuts(cluster, volume, once, bar, writable=True)
+
+
+def _through_cuts(cluster: Cluster, volume: str, once: Callable[[str], T], bar: Bar, *, writable: bool) -> T:
+    """Try, each time in a session that lives, until it is done or brings nothing any more."""
+    fruitless = 0
+    while True:
+        begun = bar.moved
+        try:
+            with _session(cluster, volume, writable=writable) as session:
+                return once(session.id)
+        except (ProgramError, ChangedError, BrokenPipeError) as error:
+            if isinstance(error, ProgramError) and error.kind not in (CUT_OFF, ChangedError.__name__):
+                raise
+            fruitless = 0 if bar.moved - begun > 4 * archive.CHUNK else fruitless + 1
+            if fruitless == _FRUITLESS_TRIES:
+                what = error.what if isinstance(error, ProgramError | PodError) else "The connection broke."
+                raise SlipwayError(what, "What has arrived is kept: the same command goes on from there.") from error
+        say("The transfer was cut; it goes on where it was.")
+        time.sleep(_PAUSE_SECONDS)
+
+
+@contextmanager
+def _session(cluster: Cluster, volume: str, *, writable: bool) -> Iterator[Session]:
+    """A session for one transfer, which keeps the volume from being deleted meanwhile."""
+    session = cluster.sessions.open(volume, writable, reuse=True)
+    try:
+        yield session
+    finally:
+        with contextlib.suppress(SlipwayError):
+            cluster.sessions.leave(session)
+
+
+def _key(cluster: Cluster, *parts: str) -> str:
+    """Says which transfer this is."""
+    return hashlib.sha256(json.dumps([cluster.name, cluster.owner, *parts]).encode()).hexdigest()[:32]
+
+
+def _listing(source: Path) -> str:
+    """What is to be sent, as far as names, sizes and times tell."""
+    own = source.stat()
+    listed: list[list[str | int]] = [["", own.st_size if source.is_file() else 0, own.st_mtime_ns]]
+    for entry in walk(source) if source.is_dir() else ():
+        listed.append([entry.path, entry.stat.st_size, entry.stat.st_mtime_ns])
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
 
 
 def _size_of(cluster: Cluster, volume: str, path: str) -> int | None:
@@ -86,14 +157,29 @@ def _refuse_taken(target: Path, replace: bool) -> None:
 
 
 @contextmanager
-def _private(target: Path) -> Iterator[Path]:
-    """A directory beside the target, on the same disk."""
+def _private(target: Path, key: str) -> Iterator[Path]:
+    """A directory beside the target, on the same disk; what has arrived of a transfer that failed stays in it.
+
+    Raises:
+        ConflictError: another transfer works in it.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
-    area = Path(tempfile.mkdtemp(prefix=".slipway-get-", dir=target.parent))
-    try:
-        yield area
-    finally:
-        archive.discard(area)
+    area = target.parent / f".slipway-get-{key[:12]}"
+    area.mkdir(mode=0o700, exist_ok=True)
+    keep = False
+    with (area / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConflictError(f"Another transfer to {target} is under way.", "Wait for its end.") from None
+        try:
+            yield area
+        except BaseException:
+            keep = bool(arriving.arrived(area))
+            raise
+        finally:
+            if not keep:
+                arriving.discard(area)
 
 
 @contextmanager
@@ -105,58 +191,3 @@ def _explained(target: Path) -> Iterator[None]:
     except OSError as error:
         remedy = "Make room, or name another place." if error.errno == errno.ENOSPC else "Name another place."
         raise SlipwayError(f"{target} can not be written: {error.strerror}.", remedy) from error
-
-
-@dataclass
-class _Bar:
-    progress: Any
-    task: Any
-
-    def advance(self, count: int) -> None:
-        if self.progress is not None:
-            self.progress.advance(self.task, count)
-
-
-@contextmanager
-def _bar(what: str, total: int | None) -> Iterator[_Bar]:
-    """A progress bar on standard error, where that is a terminal."""
-    screen = console(sys.stderr)
-    if not screen.is_terminal:
-        yield _Bar(None, None)
-        return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen, transient=True) as progress:
-        yield _Bar(progress, progress.add_task(what, total=total))
-
-
-class _Counted:
-    """A pipe that moves a bar. Its bytes are the stream's, a little more than the files'."""
-
-    def __init__(self, pipe: IO[bytes], bar: _Bar) -> None:
-        self._pipe = pipe
-        self._bar = bar
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._pipe.read(size)
-        self._bar.advance(len(data))
-        return data
-
-    def read1(self, size: int = -1) -> bytes:
-        data: bytes = cast(BufferedReader, self._pipe).read1(size)
-        self._bar.advance(len(data))
-        return data
-
-    def write(self, data: bytes) -> int:
-        self._bar.advance(len(data))
-        return self._pipe.write(data)
-
-    def flush(self) -> None:
-        self._pipe.flush()

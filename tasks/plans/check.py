@@ -17,6 +17,7 @@ from tasks.plans.placement import check_placement
 from tasks.plans.plan import Blocked, Item, Mark, Plan
 from tasks.plans.sizes import check_checkpoints, count_parameters
 from tasks.pod.trainers.adapter import Needs
+from tasks.runs.job import job_asked
 from tasks.runs.launch import read_run
 from tasks.runs.records import Dataset, PlanRecord, Resolved, Source, Weights
 from tasks.runs.request import RUN_ID_LONGEST, RunRequest, differences
@@ -71,7 +72,8 @@ def _fresh(cluster: Cluster, hub: HubAccess, request: RunRequest, volume: Volume
     snapshot: SnapshotToStage | None = None
     dataset: Dataset | None = None
     source: Source | None = None
-    _capacity(cluster, request, checks)
+    if _capacity(cluster, request, checks):
+        _preflight(cluster, request, volume, checks)
     if request.retention:
         checks.add(Mark.READY, "retention", f"`slipway prune` keeps {request.retention}, and the newest complete step")
     with checks.on("config"):
@@ -175,6 +177,10 @@ def _config(request: RunRequest, checks: Checks) -> Needs | None:
     needs = trainer.needs(request.config)
     steps = f"{needs.max_steps} steps" if needs.max_steps else "no last step"
     checks.add(Mark.READY, f"trainer {trainer.kind}", steps)
+    asked = request.trainer.resources
+    if asked.nodes > 1 and trainer.ranks(asked.gpus, asked.nodes) == trainer.ranks(asked.gpus, 1):
+        detail = f"runs on one node, and {asked.nodes} are asked for."
+        checks.add(Mark.BLOCKED, f"trainer {trainer.kind}", detail, "Ask for one.")
     if needs.checkpoint_every == 0:
         detail = "saves no checkpoints: it can neither be resumed nor forked"
         checks.add(Mark.WARNING, f"trainer {trainer.kind}", detail, "Let the config save some.")
@@ -188,19 +194,38 @@ def _config(request: RunRequest, checks: Checks) -> Needs | None:
     return needs
 
 
-def _capacity(cluster: Cluster, request: RunRequest, checks: Checks) -> None:
+def _capacity(cluster: Cluster, request: RunRequest, checks: Checks) -> bool:
+    """Whether the cluster has in all what a run asks for, or may get it."""
     asked, there = request.trainer.resources, cluster.capacity()
     kinds = ", ".join(f"{n} {kind}" for kind, n in there.gpus.items()) or "none"
     count = there.gpus.get(asked.gpu_kind, 0) if asked.gpu_kind else max(there.gpus.values(), default=0)
+    if not there.is_all and asked.gpus > count:
+        detail = f"{asked.gpus} are asked for; which nodes there are, or may come, is not known"
+        checks.add(Mark.READY, "GPUs", detail)
+        return True
     if asked.gpus > count:
         what = f"{asked.gpus} {asked.gpu_kind or 'GPUs of one kind'}"
         detail = f"the run asks for {what}, cluster {cluster.name} has {kinds}."
         checks.add(Mark.BLOCKED, "GPUs", detail, "Ask for what is there, or name another cluster.")
-    elif asked.gpus:
+        return False
+    if asked.gpus:
         checks.add(Mark.READY, "GPUs", f"{asked.gpus} of {kinds}")
-    if asked.cpus > there.cpus or (asked.memory_bytes or 0) > there.memory_bytes:
+    if there.is_all and (asked.cpus > there.cpus or (asked.memory_bytes or 0) > there.memory_bytes):
         detail = f"the run asks for more than the {there.cpus:g} CPUs and {format_size(there.memory_bytes)} there are."
         checks.add(Mark.BLOCKED, "CPUs and memory", detail, "Ask for less.")
+        return False
+    return True
+
+
+_MARKS = {"note": Mark.READY, "warning": Mark.WARNING, "blocked": Mark.BLOCKED}
+
+
+def _preflight(cluster: Cluster, request: RunRequest, volume: Volume | None, checks: Checks) -> None:
+    """What the cluster itself says to such a job."""
+    size = request.volume_size or parse_size(DEFAULT_SIZE)
+    with checks.on("job"):
+        for found in cluster.preflight(job_asked(request), {} if volume else {request.volume: size}):
+            checks.add(_MARKS[found.level], found.subject, found.detail, found.remedy)
 
 
 def _room(
@@ -215,7 +240,7 @@ def _room(
     if volume is None:
         free, of = request.volume_size or parse_size(DEFAULT_SIZE), "the new volume has"
     else:
-        usage = cluster.call(volume.name, "volume.usage", {})
+        usage = cluster.call(volume.name, "volume.probe", {}, writable=True)
         left = max(0, (volume.actual_size or volume.size) - usage["used_bytes"])
         free = min(left, usage["disk_free_bytes"])
         of = "are free on the volume" if left <= usage["disk_free_bytes"] else "are free on the disk under it"

@@ -89,7 +89,7 @@ def _on_volume(cluster: Cluster, volume: str | None, model: str, add: Add) -> We
     if not found["ok"]:
         raise Blocked("weights", f"{model}: {found['why']}", found.get("remedy", ""))
     add(Mark.READY, "weights", f"{model}: {found['why']}")
-    return Weights(path=path, bytes=found["bytes"])
+    return Weights(path=path, bytes=found["bytes"], fingerprint=found["fingerprint"])
 
 
 def find_dataset(

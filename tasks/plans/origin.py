@@ -140,7 +140,7 @@ def _check_steps(step: int, needs: Needs) -> None:
 
 def _check_ranks(found: dict[str, Any], request: RunRequest) -> None:
     trainer, resources = request.adapter, request.trainer.resources
-    saved, asked = found.get("world_size"), trainer.ranks(resources.gpus, 1)
+    saved, asked = found.get("world_size"), trainer.ranks(resources.gpus, resources.nodes)
     if saved is not None and saved != asked and not trainer.reshards(request.config):
         raise Blocked(
             "checkpoint",

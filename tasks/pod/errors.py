@@ -34,5 +34,15 @@ class NoSpaceError(PodError):
     """The volume or the disk under it is full, or would be."""
 
 
+class StartedBeforeError(PodError):
+    """A queue, or a node that went, took a job back after it had begun, and it was started again."""
+
+    exit_code = 75
+
+
+class CannotWriteError(PodError):
+    """The volume does not belong to the user that everything beside the data runs as."""
+
+
 class ChangedError(PodError):
     """Bytes are not what the record says: a source that changed under a hold, a file with a wrong hash."""

@@ -10,6 +10,7 @@ from tasks.pod.checkpoints.verdict import Checkpoint, Report, Verdict
 from tasks.pod.errors import ChangedError, NotThereError
 from tasks.pod.layout import Layout
 from tasks.pod.runs import attempts_of, end, is_deleted, now, read_attempts, read_plan, released_record, turn
+from tasks.pod.weights import fingerprint
 
 
 def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -24,9 +25,9 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
             for}.
 
     Raises:
-        ChangedError: the run's held source has other bytes than when it was chosen, an earlier attempt has no
-            recorded end, a newer checkpoint is neither provably complete nor incomplete, or there are complete ones
-            and training can go on from none of them.
+        ChangedError: the run's held source has other bytes than when it was chosen, its weights were changed since the
+            plan, an earlier attempt has no recorded end, a newer checkpoint is neither provably complete nor
+            incomplete, or there are complete ones and training can go on from none of them.
         NotThereError: the weights or the dataset are gone.
     """
     reserve.keep(layout)  # so that the attempt's end can be written down whatever it does to the volume
@@ -100,6 +101,13 @@ def _check_inputs(layout: Layout, plan: dict[str, Any]) -> None:
                 f"The {what} of run {plan['run']!r} are no longer on the volume at {found['path']}.",
                 "Stage them again: the same request does it.",
             )
+    weights = plan["resolved"].get("weights") or {}
+    planned = weights.get("fingerprint")
+    if planned and planned != fingerprint(layout.resolve(weights["path"])):
+        raise ChangedError(
+            f"The weights at {weights['path']} are others than those that run {plan['run']!r} was planned with.",
+            "Put the earlier ones back, with their times, or ask for a new run.",
+        )
 
 
 def _choose(layout: Layout, run: str, plan: dict[str, Any], own: Report, trust: set[str]) -> dict[str, Any]:

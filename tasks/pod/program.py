@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tasks.pod.errors import BadInputError, PodError
+from tasks.pod.errors import BadInputError, PodError, StartedBeforeError
 from tasks.pod.layout import Layout
 from tasks.pod.reserve import is_full, until_it_fits
 
@@ -39,6 +39,7 @@ PROGRAMS: dict[str, str] = {
     "runs.end": "tasks.pod.runs:end",
     "runs.export": "tasks.pod.export:export",
     "runs.lineage": "tasks.pod.lineage:lineage",
+    "runs.followed": "tasks.pod.runs:followed",
     "runs.list": "tasks.pod.runs:list_runs",
     "runs.observe": "tasks.pod.observe:observe",
     "runs.prepare": "tasks.pod.prepare:prepare",
@@ -58,11 +59,14 @@ PROGRAMS: dict[str, str] = {
     "sweeps.claim": "tasks.pod.sweeps:claim",
     "sweeps.list": "tasks.pod.sweeps:list_sweeps",
     "sweeps.show": "tasks.pod.sweeps:show",
+    "transfer.arrived": "tasks.pod.transfer:arrived",
+    "transfer.cat": "tasks.pod.transfer:cat",
     "transfer.du": "tasks.pod.transfer:du",
     "transfer.ls": "tasks.pod.transfer:ls",
     "transfer.receive": "tasks.pod.transfer:receive",
     "transfer.send": "tasks.pod.transfer:send",
     "volume.missing": "tasks.pod.transfer:missing",
+    "volume.probe": "tasks.pod.usage:probe",
     "volume.usage": "tasks.pod.usage:usage",
     "weights.export": "tasks.pod.export_weights:export_weights",
     "weights.inspect": "tasks.pod.weights:inspect",
@@ -91,7 +95,7 @@ def main(argv: list[str]) -> int:
     options = [word for word in argv[1:2] if word in ("--stream", "--quiet")]
     stream, quiet = "--stream" in options, "--quiet" in options
     argv = argv[1 + len(options) :]
-    as_job, name = len(argv) > 1, argv[0]
+    as_job, name, code = len(argv) > 1, argv[0], 1
     try:
         arguments = json.loads(argv[1] if as_job else sys.stdin.buffer.readline() or "{}")
         program, layout = load(name), Layout.here()
@@ -101,6 +105,7 @@ def main(argv: list[str]) -> int:
             answer = {"ok": program(layout, arguments)}
     except PodError as error:
         answer = _error(type(error).__name__, error.what, error.remedy)
+        code = error.exit_code if isinstance(error, StartedBeforeError) else 1
     except Exception as error:
         answer = _failure(name, error)
     failed = "error" in answer
@@ -111,7 +116,7 @@ def main(argv: list[str]) -> int:
     if not quiet:
         out.write(json.dumps(answer).encode() + b"\n")
         out.flush()
-    return 1 if failed else 0
+    return code if failed else 0
 
 
 def _error(kind: str, what: str, remedy: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod import holds, records
-from tasks.pod.errors import ChangedError
+from tasks.pod.errors import ChangedError, StartedBeforeError
 from tasks.pod.hydrate import place_weights
 from tasks.pod.layout import Layout
 from tasks.pod.runs import attempts_of, is_deleted, now, read_plan
@@ -26,7 +26,8 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments: {"run": id, "attempt": number}.
 
     Raises:
-        ChangedError: the held source has other bytes than when it was chosen, or the attempt has started before.
+        ChangedError: the held source has other bytes than when it was chosen.
+        StartedBeforeError: the attempt has started before.
     """
     run, number = arguments["run"], arguments["attempt"]
     plan = read_plan(layout, run)
@@ -35,9 +36,13 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     resume = records.read_record(attempts_of(layout, run) / f"{number}.json")["resume"]
     if (attempts_of(layout, run) / f"{number}.end.json").exists():
         raise ChangedError(f"Attempt {number} of run {run!r} was stopped before it started.", "Ask for the run again.")
-    _, first = records.write_once(attempts_of(layout, run) / f"{number}.started.json", {"started_at": now()})
+    rank = os.environ.get("NODE_RANK", "0")
+    mark = (
+        f"{number}.started.json" if rank == "0" else f"{number}.started-{rank}.json"
+    )  # of several nodes, each its own
+    _, first = records.write_once(attempts_of(layout, run) / mark, {"started_at": now()})
     if not first:
-        raise ChangedError(
+        raise StartedBeforeError(
             f"Attempt {number} of run {run!r} has started before.", "Run it again: a new attempt resumes."
         )
     if resume["kind"] == "hold":

@@ -22,6 +22,7 @@ PLAN: records.Shape = {
     "created_at": str,
 }
 _ATTEMPT_RECORD: records.Shape = {"attempt": int, "resume": dict}
+_FOLLOWED = "followed.json"
 _ATTEMPT = re.compile(r"([1-9][0-9]*)\.json")
 
 
@@ -105,8 +106,8 @@ def _summary(layout: Layout, run: str) -> dict[str, Any] | None:
 
 
 def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Everything on record of one run: {"run", "plan", "attempts", "metrics", "deleted_at"}; "plan" is null if there is
-    none, "deleted_at" unless the run was deleted.
+    """Everything on record of one run: {"run", "plan", "attempts", "metrics", "deleted_at", "followed_at"}; "plan" is
+    null if there is none, "deleted_at" unless the run was deleted, "followed_at" if nobody ever did.
 
     Args:
         arguments: {"run": id}.
@@ -114,7 +115,7 @@ def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     run = arguments["run"]
     plan = records.read_if_there(layout.records(run) / "plan.json", PLAN)
     if plan is None:
-        return {"run": run, "plan": None, "attempts": [], "metrics": None, "deleted_at": None}
+        return {"run": run, "plan": None, "attempts": [], "metrics": None, "deleted_at": None, "followed_at": None}
     metrics = layout.run(run) / plan["trainer"]["metrics"]
     return {
         "run": run,
@@ -122,7 +123,27 @@ def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         "attempts": read_attempts(layout, run),
         "metrics": last_metrics(metrics),
         "deleted_at": (records.read_if_there(deleted_record(layout, run)) or {}).get("deleted_at"),
+        "followed_at": _followed_at(layout, run),
     }
+
+
+def followed(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Note that somebody follows these runs now: what nobody has followed for a while, reconcile takes up.
+
+    Args:
+        arguments: {"runs": ids}.
+    """
+    for run in arguments["runs"]:
+        with contextlib.suppress(OSError):  # a full disk: then it is taken up once more, which does no harm
+            records.replace(layout.records(run) / _FOLLOWED, {"at": now()})
+    return {}
+
+
+def _followed_at(layout: Layout, run: str) -> str | None:
+    try:
+        return (records.read_if_there(layout.records(run) / _FOLLOWED) or {}).get("at")
+    except ChangedError:  # it is only a hint
+        return None
 
 
 def list_runs(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:

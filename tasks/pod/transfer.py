@@ -1,21 +1,25 @@
-"""What `slipway volumes ls|du|get|put` do beside the data."""
+"""What `slipway volumes ls|du|cat|get|put` do beside the data."""
 
 import os
 import secrets
+import shutil
 import stat
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
-from tasks.pod import archive
+from tasks.pod import archive, arriving
 from tasks.pod.area import is_owned, require_space, staging_area
-from tasks.pod.errors import BadInputError, NotThereError
+from tasks.pod.errors import BadInputError, ChangedError, NotThereError
 from tasks.pod.layout import OURS, Layout, real, volume_relative
 from tasks.pod.publish import set_aside
 from tasks.pod.usage import allocated
 from tasks.pod.walk import check_name
 
 _MOST_ENTRIES = 50_000
+_KEPT_SECONDS = 24 * 3600
+"""For how long a transfer that was cut can be gone on with."""
 _KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
@@ -97,7 +101,7 @@ def send(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         layout: the volume.
-        arguments: "path".
+        arguments: "path"; "have": what the other end has of it from a transfer that was cut (`arriving.to_json`).
 
     Returns:
         "path", "name" (its last part), "is_file", "files", "bytes".
@@ -106,7 +110,7 @@ def send(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         NotThereError, BadInputError, ChangedError.
     """
     start = _existing(layout, arguments["path"])
-    totals = archive.pack(start, sys.stdout.buffer)
+    totals = archive.pack(start, sys.stdout.buffer, arriving.from_json(arguments.get("have") or {}))
     return {
         "path": layout.relative(start),
         "name": start.name if start != layout.root else "volume",
@@ -116,6 +120,40 @@ def send(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def cat(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Write one file to standard output as it is. A stream program.
+
+    Args:
+        layout: the volume.
+        arguments: "path".
+
+    Returns:
+        "path", "bytes".
+
+    Raises:
+        NotThereError, BadInputError: it is no file.
+    """
+    start = _existing(layout, arguments["path"])
+    if not stat.S_ISREG(start.lstat().st_mode):
+        raise BadInputError(f"{layout.relative(start)} is not a file.", "List it with ls, or name a file in it.")
+    with start.open("rb") as file:
+        shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
+        return {"path": layout.relative(start), "bytes": file.tell()}
+
+
+def arrived(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What is there of a put that was cut.
+
+    Args:
+        layout: the volume.
+        arguments: "key", as `receive` was given it.
+
+    Returns:
+        "have", for `archive.pack`.
+    """
+    return {"have": arriving.to_json(arriving.arrived(layout.staging(_area_name(arguments["key"]))))}
+
+
 def receive(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     """Unpack standard input (what `archive.pack` wrote) and move it into place in one step. A stream program.
 
@@ -123,7 +161,8 @@ def receive(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         layout: the volume.
         arguments: "path": where to, as `cp` means it: in an existing directory it keeps its "name", else it gets that
             path; "name": the last part of its path at the other end; "bytes": how many come (default unknown);
-            "replace": whether what is there may be replaced (default false).
+            "replace": whether what is there may be replaced (default false); "key": says which transfer this is: one
+            that is cut keeps what has arrived for the next of that key.
 
     Returns:
         "path", "files", "bytes".
@@ -136,16 +175,22 @@ def receive(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     replace = bool(arguments.get("replace"))
     _refuse_taken(layout, final, replace)
     require_space(layout.root, int(arguments.get("bytes") or 0))
-    _sweep(layout)
-    with staging_area(layout, f"put-{secrets.token_hex(6)}") as area:
+    name = _area_name(arguments.get("key") or secrets.token_hex(8))
+    _sweep(layout, name)
+    with staging_area(layout, name) as area:
+        keep = False
         try:
-            unpacked = archive.unpack(sys.stdin.buffer, area)
+            unpacked = arriving.unpack(sys.stdin.buffer, area)
             _refuse_taken(layout, final, replace)
             if os.path.lexists(final):
                 set_aside(layout, final)
-            archive.place(unpacked, final)
+            arriving.place(unpacked, final)
+        except ChangedError:
+            keep = "key" in arguments
+            raise
         finally:
-            archive.discard(area)
+            if not keep:
+                arriving.discard(area)
     return {"path": layout.relative(final), "files": unpacked.totals.files, "bytes": unpacked.totals.bytes}
 
 
@@ -216,8 +261,16 @@ def _refuse_taken(layout: Layout, final: Path, replace: bool) -> None:
         raise BadInputError(f"{layout.relative(final)} is there already.", "Name another path, or ask to replace it.")
 
 
-def _sweep(layout: Layout) -> None:
-    """Remove what killed transfers left."""
+def _area_name(key: str) -> str:
+    """Raises: BadInputError: it is no key."""
+    if not key.isalnum() or len(key) > 64:
+        raise BadInputError(f"{key!r} is no key of a transfer.", "Give letters and digits.")
+    return f"put-{key}"
+
+
+def _sweep(layout: Layout, ours: str) -> None:
+    """Remove what killed transfers left and nobody has gone on with."""
     for area in (layout.ours / "staging").glob("put-*"):
-        if not is_owned(area):
-            archive.discard(area)
+        old = time.time() - area.stat().st_mtime > _KEPT_SECONDS
+        if area.name != ours and old and not is_owned(area):
+            arriving.discard(area)

@@ -1,11 +1,16 @@
 """How full a volume is."""
 
 import os
+import secrets
+import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tasks.pod.errors import CannotWriteError
 from tasks.pod.layout import Layout
+from tasks.pod.reserve import is_full
 
 
 def usage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -19,12 +24,42 @@ def usage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         "used_bytes" (allocated blocks, a hard-linked file once), "disk_free_bytes" (what is left for us, without what
         the file system keeps for root), "disk_bytes".
     """
-    stat = os.statvfs(layout.root)
+    disk = os.statvfs(layout.root)
     return {
         "used_bytes": sum(allocated(layout.root)),
-        "disk_free_bytes": stat.f_bavail * stat.f_frsize,
-        "disk_bytes": stat.f_blocks * stat.f_frsize,
+        "disk_free_bytes": disk.f_bavail * disk.f_frsize,
+        "disk_bytes": disk.f_blocks * disk.f_frsize,
     }
+
+
+def probe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The same as `usage`, once it is shown that files can be written, read back and linked here.
+
+    Raises:
+        CannotWriteError: they can not; says who we are and whose the volume is.
+    """
+    try:
+        layout.ours.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=layout.ours, prefix=".probe-") as area:
+            path, text = Path(area) / "written", secrets.token_hex(8)
+            path.write_text(text)
+            if path.read_text() != text:
+                raise CannotWriteError("What is written to the volume is not what is read.", "Mend its storage.")
+    except OSError as error:
+        if not is_full(error):  # that is what the numbers are for
+            raise _cannot_write(layout, error) from error
+    return usage(layout, arguments)
+
+
+def _cannot_write(layout: Layout, error: OSError) -> CannotWriteError:
+    place = layout.ours if layout.ours.exists() else layout.root
+    shown = "/volume" if place == layout.root else f"/volume/{layout.relative(place)}"
+    status = place.stat()
+    return CannotWriteError(
+        f"User {os.getuid()} can not write to the volume: {error.strerror}. {shown} belongs to "
+        f"{status.st_uid}:{status.st_gid}, mode {stat.S_IMODE(status.st_mode):o}.",
+        f"Give it to that user (chown {os.getuid()}:{os.getgid()}); storage that ignores fsGroup does not do it.",
+    )
 
 
 def allocated(root: Path, seen: set[tuple[int, int]] | None = None) -> Iterator[int]:
@@ -42,13 +77,13 @@ def allocated(root: Path, seen: set[tuple[int, int]] | None = None) -> Iterator[
         with scan:
             for entry in scan:
                 try:
-                    stat = entry.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-                elif stat.st_nlink > 1:
-                    if (stat.st_dev, stat.st_ino) in seen:
+                elif status.st_nlink > 1:
+                    if (status.st_dev, status.st_ino) in seen:
                         continue
-                    seen.add((stat.st_dev, stat.st_ino))
-                yield stat.st_blocks * 512
+                    seen.add((status.st_dev, status.st_ino))
+                yield status.st_blocks * 512

@@ -1,6 +1,8 @@
 """Proves that a directory on the volume holds complete Hugging Face weights, by headers, before a GPU is spent."""
 
+import hashlib
 import json
+import os
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -48,8 +50,8 @@ def inspect(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         "ok", "why" (what was found), "remedy" (what to do if not ok, else ""), "path" (relative), "parameters", "bytes"
-        (of the weights), "architecture" and "model_type" (from config.json), "files" (the weight files); the last five
-        null if not ok.
+        (of the weights), "architecture" and "model_type" (from config.json), "files" (the weight files),
+        "fingerprint" (see `fingerprint`); the last six null if not ok.
 
     Raises:
         BadInputError: the path leads out of the volume.
@@ -59,7 +61,7 @@ def inspect(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         facts = _facts(directory, path)
     except _Unusable as found:
-        unknown = dict.fromkeys(("parameters", "bytes", "architecture", "model_type", "files"))
+        unknown = dict.fromkeys(("parameters", "bytes", "architecture", "model_type", "files", "fingerprint"))
         return {"ok": False, "why": found.why, "remedy": found.remedy, "path": path} | unknown
     kind = facts["architecture"] or facts["model_type"] or "weights"
     why = f"{kind}, {facts['parameters']:,} parameters, {size_text(facts['bytes'])}, complete"
@@ -86,7 +88,15 @@ def _facts(directory: Path, path: str) -> dict[str, Any]:
         "architecture": architectures[0] if isinstance(architectures, list) and architectures else None,
         "model_type": config.get("model_type"),
         "files": sorted(shards),
+        "fingerprint": fingerprint(directory),
     }
+
+
+def fingerprint(directory: Path) -> str:
+    """Another one after any file beside the weights was written, added or taken away: names, sizes, times."""
+    with os.scandir(directory) as entries:
+        files = sorted((e.name, e.stat().st_size, e.stat().st_mtime_ns) for e in entries if e.is_file())
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()[:24]
 
 
 def _refuse_checkpoint(directory: Path, path: str) -> None:

@@ -17,6 +17,9 @@ from tasks.runs.launch import Launch, write_end
 from tasks.runs.records import End
 from tasks.runs.room import Room, Saved
 
+SIGN_OF_LIFE_SECONDS = 60.0
+"""How often a follower says that it follows."""
+
 
 @dataclass
 class Progress:
@@ -80,8 +83,14 @@ def follow(
     runs = [Progress(launch, end=launch.attempt.end) for launch in launches]
     by_run = {progress.launch.plan.run: progress for progress in runs}
     room = Room(cluster, launches[0].plan.volume, lambda plan, text: by_run[plan.run].warnings.append(text))
+    said_at = -SIGN_OF_LIFE_SECONDS
     while True:
         live = [p for p in runs if p.end is None]
+        if live and time.monotonic() - said_at >= SIGN_OF_LIFE_SECONDS:
+            said_at = time.monotonic()
+            followed = {"runs": [p.launch.plan.run for p in live]}
+            with suppress(SlipwayError):  # a hint for reconcile, and nobody's condition
+                cluster.call(live[0].launch.plan.volume, "runs.followed", followed, writable=True)
         look(cluster, live or runs)
         for progress in live:
             progress.warnings.clear()

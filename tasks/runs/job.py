@@ -1,11 +1,13 @@
 """The job of an attempt: the trainer's command, the platform's mounts, and an environment that never asks the Hub."""
 
 import json
+from typing import Any
 
 from blocks.clusters.job import Job, Mount
 from blocks.clusters.names import fit_name
+from blocks.trainer_settings import TrainerSettings
 from tasks.runs.records import PlanRecord
-from tasks.runs.request import hash_request
+from tasks.runs.request import RunRequest, hash_request
 
 RUN_LABEL = "slipway.dev/run"
 VOLUME_LABEL = "slipway.dev/volume"
@@ -37,6 +39,22 @@ def job_name(plan: PlanRecord, attempt: int) -> str:
     return fit_name(fit_name(plan.volume, plan.run, longest=_LONGEST - 16), mark, f"a{attempt}")
 
 
+def job_asked(request: RunRequest) -> Job:
+    """What a run's jobs will ask of a cluster, as far as it is known before the run is planned."""
+    settings = request.trainer
+    return Job(
+        name=fit_name(request.volume, request.run, longest=_LONGEST),
+        request_hash="",
+        image=settings.image,
+        init_command=("true",),
+        command=("true",),
+        node_cache=request.weights.placement == "node",
+        secrets=settings.secrets,
+        mounts=(Mount(volume=request.volume),),
+        **_resources(settings),
+    )
+
+
 def job_of(plan: PlanRecord, attempt: int) -> Job:
     """The job of attempt `attempt`: the same job whoever builds it, whenever."""
     trainer, settings = plan.request.adapter, plan.request.trainer
@@ -52,7 +70,12 @@ def job_of(plan: PlanRecord, attempt: int) -> Job:
             json.dumps({"run": plan.run, "attempt": attempt}),
         ),
         command=tuple(
-            trainer.command(plan.config, f"/scratch/{trainer.config_name}", gpus=settings.resources.gpus, nodes=1)
+            trainer.command(
+                plan.config,
+                f"/scratch/{trainer.config_name}",
+                gpus=settings.resources.gpus,
+                nodes=settings.resources.nodes,
+            )
         ),
         node_cache=plan.request.weights.placement == "node",
         env={**OFFLINE, **CACHES, **settings.env},
@@ -61,10 +84,11 @@ def job_of(plan: PlanRecord, attempt: int) -> Job:
             Mount(volume=plan.volume),
             Mount(volume=plan.volume, sub_path=own, mount_path=f"/volume/{own}", read_only=False),
         ),
-        cpus=settings.resources.cpus,
-        memory_bytes=settings.resources.memory_bytes,
-        gpus=settings.resources.gpus,
-        gpu_kind=settings.resources.gpu_kind,
-        deadline_seconds=settings.resources.deadline_seconds,
         labels={VOLUME_LABEL: plan.volume, RUN_LABEL: plan.run, ATTEMPT_LABEL: str(attempt)},
+        **_resources(settings),
     )
+
+
+def _resources(settings: TrainerSettings) -> dict[str, Any]:
+    """All of a trainer's resources: a job has them by the same names."""
+    return settings.resources.model_dump()

@@ -48,6 +48,7 @@ class Weights(Record):
 
     Args:
         bytes: of all files.
+        fingerprint: of what people put there, who may change it (`tasks.pod.weights.fingerprint`); None for a snapshot.
         download: None where they were staged before the run was asked for.
     """
 
@@ -55,6 +56,7 @@ class Weights(Record):
     repo: str | None = None
     commit: str | None = None
     bytes: int | None = None
+    fingerprint: str | None = None
     download: Download | None = None
 
 
@@ -196,6 +198,7 @@ class RunRecord(Record):
     Args:
         metrics: the newest line of its metrics file.
         deleted_at: when its files were deleted; None for a run that has them.
+        followed_at: when somebody last said to be following it; trials are followed by their sweep, and say nothing.
     """
 
     run: str
@@ -203,6 +206,7 @@ class RunRecord(Record):
     attempts: tuple[Attempt, ...] = ()
     metrics: dict[str, Any] | None = None
     deleted_at: datetime | None = None
+    followed_at: datetime | None = None
 
     @property
     def last(self) -> Attempt | None:

@@ -105,8 +105,11 @@ class RunRequest(Frozen):
         """What makes two requests under one name the same request."""
         included = {"trainer", "config", "dataset", "fork_of"} | ({"weights"} if self.weights != IN_PLACE else set())
         asked = self.model_dump(mode="json", include=included, exclude={"dataset": {"bucket"}})
-        if not self.trainer.options:  # as it was before there were any
+        # as it was before there were any, and before several nodes could be asked for
+        if not self.trainer.options:
             del asked["trainer"]["options"]
+        if self.trainer.resources.nodes == 1:
+            del asked["trainer"]["resources"]["nodes"]
         return asked
 
     @property

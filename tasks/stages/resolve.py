@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from blocks.clusters.errors import UsageError
+from blocks.clusters.errors import ProgramError, UsageError
 from blocks.clusters.job import Frozen
 from blocks.clusters.port import Cluster
 from blocks.hub_access import HubAccess
@@ -54,7 +54,22 @@ def resolve(cluster: Cluster, hub: HubAccess, volume: str | None, ref: HubRef) -
         if state["staged"] or state["partial"]:
             size, count = state["bytes"] + state["lacks_bytes"], state["files"] + state["lacks"]
             return _snapshot(ref, ref.revision, size, count, state)
-    return look_up(cluster, hub, volume, ref)
+    try:
+        return look_up(cluster, hub, volume, ref)
+    except ProgramError as error:
+        if error.kind == "UnreachableError" and volume is not None and (staged := _staged(cluster, volume, ref)):
+            remedy = f"Name {ref.repo}@{staged} to use what is staged on volume {volume}. {error.remedy}"
+            raise ProgramError(error.what, remedy, error.kind) from None
+        raise
+
+
+def _staged(cluster: Cluster, volume: str, ref: HubRef) -> str | None:
+    """The commit that a revision was when it was last staged, if that is on the volume."""
+    asked = {"repo_type": ref.repo_type, "repo": ref.repo, "revision": ref.revision}
+    try:
+        return str(cluster.call(volume, "snapshots.find", asked)["commit"])
+    except ProgramError:
+        return None
 
 
 def look_up(cluster: Cluster, hub: HubAccess, volume: str | None, ref: HubRef) -> SnapshotToStage:

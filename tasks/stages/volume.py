@@ -11,6 +11,12 @@ from blocks.clusters.volume import Volume, VolumeStatus
 _PATIENCE_SECONDS = 600
 
 
+def usable_volumes(cluster: Cluster) -> list[str]:
+    """The names of the volumes that can be looked at."""
+    able = (VolumeStatus.READY, VolumeStatus.GROWING)
+    return [volume.name for volume in cluster.volumes.list() if volume.status in able]
+
+
 def ensure_volume(
     cluster: Cluster, name: str, size: int | None, *, sleep: Callable[[float], None] = time.sleep
 ) -> tuple[Volume, bool]:

@@ -163,8 +163,16 @@ def _groups(request: SweepRequest) -> Iterator[Start]:
 
 def _checkpoints(request: SweepRequest, needs: Needs) -> Iterator[Item]:
     search = request.search
+    if needs.resume is not None:
+        detail = "continues from a checkpoint, and trials begin from the base weights."
+        yield Item(subject="config", mark=Mark.BLOCKED, detail=detail, remedy="Remove that from the config.")
     if search.method not in ("halving", "pbt"):
         return
+    if needs.max_steps != (steps := _start(request, {}).max_steps):
+        detail = f"takes its last step from elsewhere: {search.steps_key} is {steps} and it would train to "
+        detail += f"{needs.max_steps or 'no last step'}."
+        remedy = "Say with steps_key which key of the config it is."
+        yield Item(subject="search steps_key", mark=Mark.BLOCKED, detail=detail, remedy=remedy)
     subject, remedy = f"trainer {request.base.trainer.kind}", "Set how often it saves in the config."
     if needs.checkpoint_every == 0:
         detail = f"saves no checkpoints, and {search.method} goes on from them."

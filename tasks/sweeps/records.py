@@ -70,13 +70,19 @@ def read_sweeps(cluster: Cluster, volume: str) -> tuple[list[tuple[SweepRecord, 
     return found, damaged
 
 
+def driven_at(shown: dict[str, Any]) -> datetime | None:
+    """When somebody last drove a sweep, of what `sweeps.show` said; None if nobody ever did."""
+    at = (shown.get("driver") or {}).get("at")
+    return datetime.fromisoformat(at) if at else None
+
+
 def config_of(request: SweepRequest, start: Start) -> dict[str, Any]:
     """The config of a trial's run.
 
     Raises:
         BadInputError: an axis leads through something that is no table.
     """
-    steps = {} if start.max_steps is None else {"max_steps": start.max_steps}
+    steps = {} if start.max_steps is None else {request.search.steps_key: start.max_steps}
     return set_keys(request.base.config, {**start.point, **steps})
 
 

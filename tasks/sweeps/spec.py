@@ -152,6 +152,13 @@ class Search(Frozen):
     failures: Failures = Field(default=Failures(), title="Failed trials", json_schema_extra=_at(7))
     halving: Halving = Field(default=Halving(), title="Of halving", json_schema_extra=_at(8))
     pbt: Pbt = Field(default=Pbt(), title="Of pbt", json_schema_extra=_at(9))
+    steps_key: str = Field(
+        default="max_steps",
+        min_length=1,
+        title="Key of the last step",
+        description="Of halving and pbt: the key of the config that says where training ends.",
+        json_schema_extra=_at(10),
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> "Search":
@@ -164,8 +171,8 @@ class Search(Frozen):
                     axis.values()
                 except ValueError as error:
                     raise ValueError(f"the axis {key!r} {error}") from None
-        if self.method in ("halving", "pbt") and "max_steps" in self.axes:
-            raise ValueError(f"{self.method} sets max_steps itself: it can not be an axis")
+        if self.method in ("halving", "pbt") and self.steps_key in self.axes:
+            raise ValueError(f"{self.method} sets {self.steps_key} itself: it can not be an axis")
         if self.method == "pbt" and self.limits.parallel < self.pbt.population:
             raise ValueError(
                 f"a population of {self.pbt.population} trains at once, and limits.parallel is {self.limits.parallel}"

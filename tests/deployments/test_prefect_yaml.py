@@ -113,6 +113,6 @@ def test_the_config_is_the_demos() -> None:
 def test_volume_and_dataset_are_the_demos() -> None:
     for deployment in DEPLOYMENTS:
         given = deployment["parameters"]
-        assert given["volume"] == "research"
+        assert given["volume"] == ("" if "reconcile" in deployment["entrypoint"] else "research")
         assert given.get("dataset") in (None, {"name": DATASET, "source": ".slipway/demo/harbour"})
         assert given.get("model") in (None, REPO)

@@ -1,12 +1,16 @@
 """The main job as pods, started as people start it: `prefect deployment run`."""
 
+import contextlib
+import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from blocks.clusters.job import JobState
+from blocks.clusters.job import JobState, SecretRef
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from tasks.runs.launch import read_run
 from tests.cluster.access import TestCluster
@@ -31,12 +35,73 @@ def block(kubernetes: TestCluster, owner: str, demo_assets: Path, running: Runni
     yield {"$ref": {"block_document_id": str(document)}}
 
 
-def test_the_pipeline_runs_as_pods(running: Running, block: object, cluster: KubernetesCluster) -> None:
-    asked = running.run("pipeline/local", cluster=block, volume="research", name="alpha")
-    running.completed(asked, seconds=400)
+TOKEN = f"hf_{secrets.token_hex(16)}"
+
+
+@pytest.fixture
+def hub(running: Running, owner: str, cluster: KubernetesCluster) -> Iterator[object]:
+    """A reference to a Hub's block that names a token, which is a Secret of the namespace."""
+    from blocks.hub import HuggingFaceHub
+
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hub"}, "stringData": {"token": TOKEN}}
+    cluster.api.post(f"/api/v1/namespaces/{owner}/secrets", secret)
+    usual = HuggingFaceHub.load("demo")
+    assert isinstance(usual, HuggingFaceHub)
+    token = SecretRef(name="hub", key="token")
+    yield {"$ref": {"block_document_id": str(HuggingFaceHub(endpoint=usual.endpoint, token=token).save(owner))}}
+
+
+def test_the_pipeline_runs_as_pods_and_tells_its_token_to_nobody(
+    running: Running, block: object, hub: object, cluster: KubernetesCluster, kubernetes: TestCluster
+) -> None:
+    with argv_of_all() as argv:
+        asked = running.run("pipeline/local", cluster=block, hub=hub, volume="research", name="alpha")
+        running.completed(asked, seconds=400)
+    assert len(argv) > 100
+    assert not [words for words in argv if TOKEN in words]
+    assert found_in_objects(cluster) == []
+    for file in Path(running.env["PREFECT_HOME"]).glob("prefect.db*"):
+        assert TOKEN.encode() not in file.read_bytes()
+    if kubernetes.ours:
+        volumes = Path(kubernetes.kubeconfig).parent.parent / "hostpath"
+        files = [path for path in volumes.rglob("*") if path.is_file() and not path.is_symlink()]
+        assert len(files) > 20
+        assert [path for path in files if TOKEN.encode() in path.read_bytes()] == []
     assert [job.state for job in cluster.jobs.find({"slipway.dev/volume": "research"})] == [JobState.COMPLETED] * 2
     child = read_run(cluster, "research", "alpha-fork")
     assert child.last and child.last.resume.kind == "hold" and child.last.resume.step == 60
+
+
+@contextmanager
+def argv_of_all() -> Iterator[set[str]]:
+    """The command lines of all processes of this machine while the block runs, those in pods included."""
+    seen: set[str] = set()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.3):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    seen.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        looking.join()
+
+
+def found_in_objects(cluster: KubernetesCluster) -> list[str]:
+    """Objects and logs of the namespace that have the token, Secrets aside."""
+    core, found = f"/api/v1/namespaces/{cluster.owner}", []
+    kinds = [f"{core}/{kind}" for kind in ("pods", "events", "configmaps", "persistentvolumeclaims", "services")]
+    for path in (*kinds, f"/apis/batch/v1/namespaces/{cluster.owner}/jobs"):
+        found += [path for item in cluster.api.items(path) if TOKEN in str(item)]
+    for job in cluster.jobs.find({}):
+        found += [job.name for line in cluster.jobs.logs(job.name) if TOKEN in line]
+    return found
 
 
 def test_cancelling_the_flow_stops_the_pod(running: Running, block: object, cluster: KubernetesCluster) -> None:

@@ -96,8 +96,9 @@ class Api:
                 return found
             ask["continue"] = following
 
-    def post(self, path: str, body: Json) -> Json:
-        return self._json("POST", path, {"fieldValidation": "Strict"}, body)
+    def post(self, path: str, body: Json, *, dry_run: bool = False) -> Json:
+        """Create an object, or only ask whether it could be."""
+        return self._json("POST", path, {"fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}, body)
 
     def patch(self, path: str, body: Json) -> Json:
         """A merge patch: null removes a key, lists are replaced."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from blocks.clusters.answer import read_answer
-from blocks.clusters.errors import NotFoundError, ProgramError
+from blocks.clusters.errors import CUT_OFF, NotFoundError, ProgramError
 from blocks.clusters.job import Cause, JobStatus, SecretRef
 from blocks.clusters.kubernetes import manifests
 from blocks.clusters.kubernetes.api import Api
@@ -49,7 +49,8 @@ class Caller:
     ) -> dict[str, Any]:
         """Run a program in the volume's internal session. A connection that breaks is made again: programs that are
         called write records once, so that running one twice is running it once."""
-        command = _session_command([program], env, writable=writable, timeout_seconds=timeout_seconds)
+        root = manifests.WRITABLE_ROOT if writable else "/volume"
+        command = _session_command([program], env, root=root, timeout_seconds=timeout_seconds)
         give_up = time.monotonic() + self._api.patience_seconds
         while True:
             pod = self._known.get(volume) or self._sessions.internal(volume)
@@ -124,15 +125,16 @@ class Caller:
 
     @contextlib.contextmanager
     def stream(
-        self, volume: str, program: str, arguments: Mapping[str, Any], *, writable: bool
+        self, volume: str, program: str, arguments: Mapping[str, Any], *, writable: bool, session: str | None
     ) -> Iterator["KubernetesStream"]:
-        """A program in the volume's session with its pipes open; it ends with the block."""
-        pod = self._sessions.internal(volume)
-        command = _session_command(["--stream", program], {}, writable=writable, timeout_seconds=24 * 3600)
+        """A program in a session of the volume with its pipes open; it ends with the block."""
+        pod = session or self._sessions.internal(volume)
+        root = manifests.WRITABLE_ROOT if writable and not session else "/volume"
+        command = _session_command(["--stream", program], {}, root=root, timeout_seconds=24 * 3600)
         try:
             process = Process(self._api, self._place, pod, "main", command)
         except BrokenExecError as error:
-            raise ProgramError(f"{program} could not be run: {error.what}", error.remedy) from error
+            raise ProgramError(f"{program} could not be run: {error.what}", error.remedy, CUT_OFF) from error
         stream = KubernetesStream(program, process)
         try:
             process.stdin.write(_line(arguments))
@@ -155,7 +157,7 @@ class Caller:
             pod = pods[-1] if pods else None
             if pod is None:  # only then does its Job have something to say
                 job = self._api.find(self._place.job(name)) or job
-            status = self._observer.status(job, pod)
+            status = self._observer.status(job, [pod] if pod else [])
             if not status.live:
                 return status, pod
             if time.monotonic() > until:
@@ -184,21 +186,17 @@ class KubernetesStream:
         try:
             code, errors = self._process.wait()
         except BrokenExecError as error:
-            raise ProgramError(f"{self._program} was cut off: {error.what}", error.remedy) from error
+            raise ProgramError(f"{self._program} was cut off: {error.what}", error.remedy, CUT_OFF) from error
         return read_answer(self._program, code, _last_line(errors), errors)
 
 
 def _session_command(
-    arguments: Sequence[str], env: Mapping[str, str], *, writable: bool, timeout_seconds: float
+    arguments: Sequence[str], env: Mapping[str, str], *, root: str, timeout_seconds: float
 ) -> list[str]:
-    """The program, told which mount is its volume, ended in time; using a session keeps it open."""
-    root = manifests.WRITABLE_ROOT if writable else "/volume"
+    """The program, told which mount is its volume, ended in time."""
     variables = [f"{key}={value}" for key, value in {**env, "SLIPWAY_VOLUME": root}.items()]
     limit = str(max(1, round(timeout_seconds)))
-    return [
-        *("sh", "-c", f'touch {manifests.USED}; exec "$@"', "call", "env", *variables),
-        *("timeout", "-k", "5", limit, *_PROGRAM, *arguments),
-    ]
+    return manifests.in_session(["env", *variables, "timeout", "-k", "5", limit, *_PROGRAM, *arguments])
 
 
 def _too_long(program: str, seconds: float) -> ProgramError:

@@ -13,12 +13,17 @@ from blocks.clusters.port import Capacity
 from blocks.clusters.size import format_size
 
 Json = dict[str, Any]
+_LONGEST_GANG = 56  # each pod's host name is the job's with its number
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 def check_job(job: Job) -> None:
-    """Raises: UsageError: a bad name, no command, a sub path that leads out of its volume, several nodes."""
+    """Raises: UsageError: a bad name, no command, a sub path that leads out of its volume, no node."""
     check_name("job", job.name)
+    if job.nodes > 1 and len(job.name) > _LONGEST_GANG:
+        raise UsageError(
+            f"The name {job.name!r} is too long for a job of several nodes.", f"{_LONGEST_GANG} characters at most."
+        )
     if not job.command:
         raise UsageError(f"The job {job.name!r} has no command.", "Say what to run.")
     for mount in job.mounts:
@@ -26,13 +31,19 @@ def check_job(job: Job) -> None:
             raise UsageError(
                 f"The sub path {mount.sub_path!r} leads out of the volume {mount.volume!r}.", "Name a directory on it."
             )
-    if job.nodes != 1:
-        raise UsageError(f"The job {job.name!r} asks for {job.nodes} nodes.", "Ask for one: more are not supported.")
+    if job.nodes < 1:
+        raise UsageError(f"The job {job.name!r} asks for {job.nodes} nodes.", "Ask for one, or more.")
 
 
 def check_room(job: Job, nodes: list[Capacity]) -> None:
     """Raises: UsageError: no node there is could ever take it."""
-    if not nodes or any(_fits(job, node) for node in nodes):
+    able = sum(fits(job, node) for node in nodes)
+    if able and able < job.nodes and job.gpus:
+        raise UsageError(
+            f"The job {job.name!r} asks for {job.nodes} nodes, and {able} of the cluster's have what it asks for.",
+            "Ask for fewer; where nodes come on demand, set autoscales in its settings.",
+        )
+    if not nodes or able:
         return
     wanted = [f"{job.cpus:g} CPUs"]
     if job.memory_bytes:
@@ -46,7 +57,8 @@ def check_room(job: Job, nodes: list[Capacity]) -> None:
     )
 
 
-def _fits(job: Job, node: Capacity) -> bool:
+def fits(job: Job, node: Capacity) -> bool:
+    """Whether an empty node of that size could take the job's pod."""
     gpus = sum(n for kind, n in node.gpus.items() if job.gpu_kind in (None, kind))
     return job.cpus <= node.cpus and (job.memory_bytes or 0) <= node.memory_bytes and job.gpus <= gpus
 
@@ -56,15 +68,17 @@ def _describe(node: Capacity) -> str:
     return f"{node.cpus:g} CPUs, {format_size(node.memory_bytes)} of memory and {gpus} GPUs"
 
 
-def check_claims(volumes: set[str], get: Callable[[str], Json]) -> list[str]:
+def check_claims(volumes: set[str], get: Callable[[str], Json], nodes: int = 1) -> list[str]:
     """Return those volumes that only one node can mount at a time.
 
     Args:
         get: a claim by name; raises NotFoundError.
+        nodes: how many nodes are to mount them at a time.
 
     Raises:
         NotFoundError: one is not there.
         ConflictError: one is being deleted.
+        UsageError: one node can mount it, and several are to.
     """
     single = []
     for volume in sorted(volumes):
@@ -73,6 +87,11 @@ def check_claims(volumes: set[str], get: Callable[[str], Json]) -> list[str]:
             raise ConflictError(f"The volume {volume!r} is being deleted.", "Choose another one.")
         if "ReadWriteMany" not in (claim["spec"].get("accessModes") or ()):
             single.append(volume)
+    if single and nodes > 1:
+        raise UsageError(
+            f"The job asks for {nodes} nodes, and only one at a time can mount {', '.join(single)} (ReadWriteOnce).",
+            "Ask for one node, or use a volume with ReadWriteMany.",
+        )
     return single
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from blocks.clusters.job import SecretRef
+from blocks.clusters.job import Job, SecretRef
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes.api import Api
 from blocks.clusters.kubernetes.call import Caller, KubernetesStream
@@ -12,12 +12,14 @@ from blocks.clusters.kubernetes.jobs import KubernetesJobs
 from blocks.clusters.kubernetes.labels import selector
 from blocks.clusters.kubernetes.nodes import Nodes
 from blocks.clusters.kubernetes.place import Place
+from blocks.clusters.kubernetes.preflight import Preflight
 from blocks.clusters.kubernetes.sessions import KubernetesSessions
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.users import users
 from blocks.clusters.kubernetes.volumes import KubernetesVolumes
 from blocks.clusters.names import check_name
-from blocks.clusters.port import Capacity
+from blocks.clusters.port import Capacity, Finding
+from blocks.clusters.size import parse_size
 
 
 class KubernetesCluster:
@@ -49,6 +51,7 @@ class KubernetesCluster:
             nodes=self._nodes.limits,
             make_way=self._close,
         )
+        self._preflight = Preflight(self.api, self._place, settings, self._nodes, claim=self.volumes.claim)
         self._caller = Caller(self.api, self._place, settings, self.sessions)
 
     def __reduce__(self) -> tuple[Callable[..., "KubernetesCluster"], tuple[KubernetesSettings, str, str]]:
@@ -84,13 +87,25 @@ class KubernetesCluster:
         )
 
     def stream(
-        self, volume: str, program: str, arguments: Mapping[str, Any], *, writable: bool = False
+        self,
+        volume: str,
+        program: str,
+        arguments: Mapping[str, Any],
+        *,
+        writable: bool = False,
+        session: str | None = None,
     ) -> AbstractContextManager[KubernetesStream]:
-        return self._caller.stream(volume, program, arguments, writable=writable)
+        return self._caller.stream(volume, program, arguments, writable=writable, session=session)
 
     def capacity(self) -> Capacity:
         """Of all nodes that pods can go to; nothing where we may not look at nodes."""
-        return self._nodes.capacity()
+        found = self._nodes.capacity()
+        if self._settings.node_cache:
+            return found.model_copy(update={"node_cache_bytes": parse_size(self._settings.node_cache_size)})
+        return found
+
+    def preflight(self, job: Job, new_volumes: Mapping[str, int]) -> list[Finding]:
+        return self._preflight.look(job, new_volumes)
 
     def _used_by(self) -> Mapping[str, list[str]]:
         jobs = self.api.items(self._place.jobs(), {"labelSelector": selector({**marks.OURS, marks.KIND: "job"})})

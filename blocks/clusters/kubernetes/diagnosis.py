@@ -85,6 +85,8 @@ def diagnose(
     """
     annotations = job["metadata"].get("annotations") or {}
     status = job.get("status") or {}
+    if pod is not None and _was_taken_back(job, pod):
+        pod = None
     conditions = {c["type"]: c for c in status.get("conditions") or () if c["status"] == "True"}
     phase = ((pod or {}).get("status") or {}).get("phase")
     stopping = marks.STOP in annotations
@@ -108,6 +110,15 @@ def diagnose(
     if stopping and not found.give_up:
         return Diagnosis(found.state, "is being stopped")
     return found
+
+
+def _was_taken_back(job: Json, pod: Json) -> bool:
+    """Whether a pod goes because its job was suspended, as a queue does it, and may since have been started again."""
+    if not pod["metadata"].get("deletionTimestamp"):
+        return False
+    started = read_time((job.get("status") or {}).get("startTime"))  # of the present start; none while suspended
+    made = read_time(pod["metadata"].get("creationTimestamp"))
+    return bool(job["spec"].get("suspend")) or (made is not None and started is not None and made < started)
 
 
 def _decided(text: str) -> Diagnosis:
@@ -138,7 +149,7 @@ def _without_a_pod(job: Json, now: datetime, events: Sequence[Json]) -> Diagnosi
         return Diagnosis(JobState.QUEUED, f"waits in the queue {queue}" if queue else "is suspended")
     if refusals := [e["message"] for e in events if e.get("reason") == "FailedCreate"]:
         said = refusals[-1]
-        quota = "exceeded quota" in said or "forbidden" in said
+        quota = "exceeded quota" in said or "failed quota" in said
         reason = f"waits for quota: {said}" if quota else f"its pod is refused: {said}"
         return Diagnosis(JobState.QUEUED, reason, unexplained=True)
     return Diagnosis(JobState.QUEUED, "waits for its pod", unexplained=_age(job, now) > 2)
@@ -152,7 +163,7 @@ def _live(pod: Json, settings: KubernetesSettings, now: datetime, events: Sequen
     if scheduled is None or scheduled["status"] != "True":
         return _unscheduled(pod, scheduled, settings, now)
     since = read_time(scheduled["lastTransitionTime"]) or now
-    init = {s["name"]: s for s in pod["status"].get("initContainerStatuses") or ()}
+    init = {s["name"]: s for s in pod["status"].get("initContainerStatuses") or () if s["name"] != marks.ALIVE}
     main = {s["name"]: s for s in pod["status"].get("containerStatuses") or ()}
     for name, container in [*init.items(), *main.items()]:
         state = container.get("state") or {}

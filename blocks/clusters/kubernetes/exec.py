@@ -7,10 +7,11 @@ end needs that.
 import contextlib
 import json
 import os
+import signal
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -21,7 +22,7 @@ from blocks.clusters.kubernetes.place import Place
 if TYPE_CHECKING:
     from websocket import WebSocket
 
-_STDIN, _STDOUT, _STDERR, _STATUS, _CLOSE = 0, 1, 2, 3, 255
+_STDIN, _STDOUT, _STDERR, _STATUS, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _PROTOCOL = "v5.channel.k8s.io"
 _CHUNK = 2**16
 _ERRORS_KEPT = 2**18
@@ -159,7 +160,95 @@ def execute(
     return code, out, errors
 
 
-def _connect(api: Api, place: Place, pod: str, container: str, command: Sequence[str]) -> "WebSocket":
+class KubernetesTerminal:
+    """A person's program in a pod: with a terminal of its own, or with pipes.
+
+    Args:
+        size: rows and columns of the terminal; None for pipes.
+        lives: whether the pod still does.
+
+    Raises:
+        BrokenExecError: the connection could not be made.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        place: Place,
+        pod: str,
+        command: Sequence[str],
+        size: tuple[int, int] | None,
+        lives: Callable[[], bool],
+    ) -> None:
+        self._lives = lives
+        self._socket = _connect(api, place, pod, "main", command, tty=size is not None)
+        self._pod = pod
+        self._sending = threading.Lock()
+        self._status: dict[str, Any] | None = None
+        if size is not None:
+            self.resize(*size)
+
+    def read(self) -> tuple[int, bytes] | None:
+        import websocket
+
+        while True:
+            try:
+                data = self._socket.recv()
+            except (websocket.WebSocketException, OSError, ssl.SSLError):
+                return None
+            if not data:
+                return None
+            frame = data if isinstance(data, bytes) else data.encode()
+            if frame[0] == _STATUS:
+                self._status = json.loads(frame[1:])
+            elif frame[0] in (_STDOUT, _STDERR) and len(frame) > 1:
+                return frame[0], frame[1:]
+
+    def write(self, content: bytes) -> None:
+        for at in range(0, len(content), _CHUNK):
+            self._send(bytes([_STDIN]) + content[at : at + _CHUNK])
+
+    def end_input(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._send(bytes([_CLOSE, _STDIN]))
+
+    def resize(self, rows: int, columns: int) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._send(bytes([_RESIZE]) + json.dumps({"Width": columns, "Height": rows}).encode())
+
+    def wait(self) -> int:
+        if self._status is None or (_exit_code(self._status) == 128 + signal.SIGKILL and self._goes()):
+            raise SlipwayError(
+                f"The session {self._pod} ended, or the connection to it did.",
+                "Open it again; idle ones end themselves.",
+            )
+        return _exit_code(self._status)
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self._socket.close()
+
+    def _goes(self) -> bool:
+        """Whether the pod ends: what runs in it is killed a moment before that shows."""
+        for _ in range(10):
+            if not self._lives():
+                return True
+            time.sleep(0.5)
+        return False
+
+    def _send(self, frame: bytes) -> None:
+        import websocket
+
+        try:
+            with self._sending:
+                self._socket.send_binary(frame)
+        except (websocket.WebSocketException, OSError) as error:
+            raise BrokenPipeError(str(error)) from error
+
+
+def _connect(
+    api: Api, place: Place, pod: str, container: str, command: Sequence[str], *, tty: bool = False
+) -> "WebSocket":
     import websocket
     from kubernetes.stream import ws_client
 
@@ -167,7 +256,7 @@ def _connect(api: Api, place: Place, pod: str, container: str, command: Sequence
 
     query = [
         ("container", container),
-        *((key, "true") for key in ("stdin", "stdout", "stderr")),
+        *((key, "true") for key in ("stdin", "stdout", "tty" if tty else "stderr")),
         *(("command", word) for word in command),
     ]
     scheme = "wss" if api.host.startswith("https") else "ws"

@@ -12,6 +12,9 @@ from blocks.clusters.kubernetes.times import read_time
 
 Json = dict[str, Any]
 
+BEGAN_BEFORE = 75
+"""The exit code with which an init command says so."""
+
 _NO_START = ("StartError", "ContainerCannotRun")
 _LINES_BYTES = 2048  # what a kubelet takes from the end of a log
 
@@ -41,6 +44,8 @@ POD_REASONS = {
     "Terminated": (Cause.EVICTED, "Its node was shut down"),
     "NodeAffinity": (Cause.EVICTED, "Its node no longer fits it"),
     "UnexpectedAdmissionError": (Cause.EVICTED, "Its node could not give it its devices"),
+    "SysctlForbidden": (Cause.START, "Its node does not allow a sysctl that its pod patch asks for"),
+    "AppArmor": (Cause.START, "Its node does not have the AppArmor profile that its pod patch asks for"),
     "NodeLost": (Cause.LOST, "Its node is gone"),
 }
 """Reasons of a failed pod itself. `OutOf<resource>` is one more."""
@@ -99,6 +104,8 @@ def _containers(pod: Json) -> list[tuple[str, Json, bool]]:
     found = []
     for key, init in (("initContainerStatuses", True), ("containerStatuses", False)):
         for status in pod["status"].get(key) or ():
+            if status["name"] == marks.ALIVE:
+                continue
             found.append((status["name"], (status.get("state") or {}).get("terminated") or {}, init))
     return found
 
@@ -113,6 +120,9 @@ def _container(name: str, ended: Json, *, init: bool, limit: str) -> Ended:
         return Ended(Cause.START, f"{who} could not be started: {said.rstrip('.')}.", code)
     if ended.get("reason") == "ContainerStatusUnknown":
         return Ended(Cause.LOST, "Nobody saw how its container ended: its node was restarted, or lost it.")
+    if init and code == BEGAN_BEFORE:
+        reason = "It was taken back after it had begun (by a queue, or with its node), and may not begin twice."
+        return Ended(Cause.EVICTED, reason, code, _lines(said))
     cause = Cause.INIT if init else Cause.EXIT
     if 128 < code < 160:
         try:

@@ -8,8 +8,8 @@ from typing import Any
 
 from blocks.clusters.errors import ConflictError, InUseError, NotFoundError, SlipwayError
 from blocks.clusters.job import Job, JobStatus
+from blocks.clusters.kubernetes import gang, manifests
 from blocks.clusters.kubernetes import labels as marks
-from blocks.clusters.kubernetes import manifests
 from blocks.clusters.kubernetes.api import Api, ApiError
 from blocks.clusters.kubernetes.check import check_claims, check_job, check_room, check_secrets
 from blocks.clusters.kubernetes.exec import execute
@@ -60,7 +60,7 @@ class KubernetesJobs:
         there = self._settled(job.name)
         if there is None:
             check_room(job, self._nodes())
-            single = check_claims({mount.volume for mount in job.mounts}, self._claim)
+            single = check_claims({mount.volume for mount in job.mounts}, self._claim, job.nodes)
             check_secrets(job.secrets, self._api, self._place)
             self._make_way(single)
             now = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -71,7 +71,8 @@ class KubernetesJobs:
                     raise
                 there = self._settled(job.name)  # somebody else was quicker, or our own request that seemed lost
             else:
-                return self._observer.status(made, None)
+                self._meet(made)
+                return self._observer.status(made, [])
         return self._adopt(job, there)
 
     def status(self, names: Iterable[str]) -> dict[str, JobStatus]:
@@ -104,10 +105,11 @@ class KubernetesJobs:
             self._wait_for_change(labels, min(left, self._settings.poll_seconds))
 
     def logs(self, name: str, since: datetime | None = None) -> Iterator[str]:
-        job, pod = self._get(name)
-        del job
-        for container in _started_containers(pod):
-            yield from self._container_log(pod, container, since)
+        _, pods = self._get(name)
+        for pod in pods:  # of several nodes, those after the first are named in front of each line
+            sign = f"[node {gang.index(pod)}] " if gang.index(pod) else ""
+            for container in _started_containers(pod):
+                yield from (sign + line for line in self._container_log(pod, container, since))
 
     def stop(self, name: str, grace_seconds: float = STOP_GRACE_SECONDS) -> JobStatus:
         """As the port says. The pod stays, with its log; it has `STOP_GRACE_SECONDS` at most.
@@ -115,30 +117,33 @@ class KubernetesJobs:
         A pod that has not been placed has no log to keep: its Job is suspended. One that has is told to end by a
         deadline that is over, which makes its kubelet end it in the usual way, without anything being deleted.
         """
-        job, pod = self._get(name)
-        status = self._observer.status(job, pod)
+        job, pods = self._get(name)
+        status = self._observer.status(job, pods)
         if not status.live:
             return status
         stop: Json = {"metadata": {"annotations": {marks.STOP: write_time(datetime.now(UTC))}}}
-        if not _is_placed(pod):
+        if not _are_placed(job, pods):
             stop["spec"] = {"suspend": True}
         self._patch(self._place.job(name), stop)
         kill_at = time.monotonic() + grace_seconds + (_TOLD_SECONDS if grace_seconds else 0)
         delete_at = kill_at + 15
-        told = False
+        told: list[bool] = []
         while True:
-            job, pod = self._get(name)
-            status = self._observer.status(job, pod)
+            job, pods = self._get(name)
+            status = self._observer.status(job, pods)
             if not status.live:
                 return status
-            if pod is None or not _is_placed(pod):
+            paths = [self._place.pod(pod["metadata"]["name"]) for pod in pods]
+            if not _are_placed(job, pods):
                 self._patch(self._place.job(name), {"spec": {"suspend": True}})
             elif not told:
-                told = self._patch(self._place.pod(pod["metadata"]["name"]), {"spec": {"activeDeadlineSeconds": 1}})
+                told = [self._patch(path, {"spec": {"activeDeadlineSeconds": 1}}) for path in paths]
             elif time.monotonic() >= delete_at:
-                self._api.delete(self._place.pod(pod["metadata"]["name"]), grace_seconds=0)
+                for path in paths:
+                    self._api.delete(path, grace_seconds=0)
             elif time.monotonic() >= kill_at:
-                self._kill(pod)
+                for pod in pods:
+                    self._kill(pod)
             if time.monotonic() > delete_at + 30:
                 return status
             time.sleep(_LOOK_SECONDS)
@@ -170,6 +175,15 @@ class KubernetesJobs:
             time.sleep(_LOOK_SECONDS)
         raise ConflictError(f"A job {name!r} is being deleted and does not go.", "Look at its finalizers.")
 
+    def _meet(self, made: Json) -> None:
+        """Make the name under which the pods of several nodes find each other; it goes with their job."""
+        if gang.size(made) > 1:
+            try:
+                self._api.post(self._place.services(), manifests.rendezvous(made))
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+
     def _adopt(self, job: Job, there: JobStatus | None) -> JobStatus:
         if there is None:
             raise ConflictError(f"The job {job.name!r} was deleted while it was submitted.", "Submit it again.")
@@ -178,9 +192,11 @@ class KubernetesJobs:
                 f"A job {job.name!r} exists that was asked for differently.",
                 "Choose another name, or delete that job first.",
             )
+        if job.nodes > 1 and there.live and (made := self._api.find(self._place.job(job.name))):
+            self._meet(made)  # whoever submitted it may have died before that
         return there
 
-    def _get(self, name: str) -> tuple[Json, Json | None]:
+    def _get(self, name: str) -> tuple[Json, list[Json]]:
         found = self._observer.look_at(name)
         if found is None:
             raise NotFoundError(f"There is no job {name!r}.", "It may have been deleted.")
@@ -202,8 +218,7 @@ class KubernetesJobs:
         if time.monotonic() - started < 0.5:  # the server is away: no storm of requests
             time.sleep(min(seconds, 1))
 
-    def _container_log(self, pod: Json | None, container: str, since: datetime | None) -> Iterator[str]:
-        assert pod is not None
+    def _container_log(self, pod: Json, container: str, since: datetime | None) -> Iterator[str]:
         query = {"container": container}
         if since is not None:
             query["sinceTime"] = write_time(since)
@@ -233,13 +248,13 @@ class KubernetesJobs:
         return True
 
 
-def _is_placed(pod: Json | None) -> bool:
-    return pod is not None and bool(pod["spec"].get("nodeName"))
+def _are_placed(job: Json, pods: list[Json]) -> bool:
+    return len(pods) == gang.size(job) and all(pod["spec"].get("nodeName") for pod in pods)
 
 
-def _started_containers(pod: Json | None) -> list[str]:
+def _started_containers(pod: Json) -> list[str]:
     """Names of the containers that have a log, in the order in which they started."""
-    status = (pod or {}).get("status") or {}
+    status = pod.get("status") or {}
     return [
         container["name"]
         for key in ("initContainerStatuses", "containerStatuses")

@@ -17,6 +17,7 @@ MOUNTS = "slipway.dev/mounts"  # JSON
 DEADLINE = "slipway.dev/deadline-seconds"
 SUBMITTED = "slipway.dev/submitted-at"  # to the microsecond: Kubernetes' own times are whole seconds
 STOP = "slipway.dev/stop"  # when it was asked to stop
+ALIVE = "alive"  # the container that says how long a pod lives, beside what it is for
 END = "slipway.dev/end"  # JSON: how it ended where Kubernetes itself would go on waiting
 
 _LONGEST = 63

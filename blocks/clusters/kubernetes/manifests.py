@@ -7,7 +7,9 @@ from typing import Any
 
 from blocks.clusters.job import Job, Mount, SecretRef
 from blocks.clusters.kubernetes import labels as marks
+from blocks.clusters.kubernetes.gang import INDEX, PORT
 from blocks.clusters.kubernetes.labels import label_value, label_values
+from blocks.clusters.kubernetes.node_cache import share_weights
 from blocks.clusters.kubernetes.pods import container, pod
 from blocks.clusters.kubernetes.quantity import write_bytes, write_cpus
 from blocks.clusters.kubernetes.settings import KubernetesSettings
@@ -58,6 +60,8 @@ def job(asked: Job, settings: KubernetesSettings, single_node: Sequence[str] = (
     }
     template = _job_pod(asked, settings, labels, single_node)
     spec: Json = {**_ONCE, "ttlSecondsAfterFinished": KEEP_ENDED_JOBS_SECONDS, "template": template}
+    if asked.nodes > 1:
+        spec |= {"completionMode": "Indexed", "completions": asked.nodes, "parallelism": asked.nodes}
     if queue:
         spec["suspend"] = True  # Kueue starts it
     return {
@@ -76,6 +80,61 @@ def job(asked: Job, settings: KubernetesSettings, single_node: Sequence[str] = (
         },
         "spec": spec,
     }
+
+
+def rendezvous(job: Json) -> Json:
+    """The headless Service of a job of several nodes: a name for each of its pods, also before they are ready.
+
+    Args:
+        job: as the API server made it; the Service goes with it.
+    """
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "labels": {**marks.OURS, marks.KIND: "rendezvous", marks.NAME: label_value(name)},
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid}],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {"batch.kubernetes.io/job-name": name},
+            "ports": [{"name": "rendezvous", "port": PORT}],
+        },
+    }
+
+
+def _meeting(asked: Job) -> Json:
+    """What torchrun, and what is started by it, reads to find the other nodes."""
+    first = f"{asked.name}-0.{asked.name}"
+    return {
+        "MASTER_ADDR": first,
+        "MASTER_PORT": str(PORT),
+        "PET_NNODES": str(asked.nodes),
+        "PET_NPROC_PER_NODE": str(max(1, asked.gpus)),
+        "PET_MASTER_ADDR": first,
+        "PET_MASTER_PORT": str(PORT),
+    }
+
+
+def _gang(template: Json, asked: Job) -> Json:
+    """The pod of one of several nodes: with its number, a name that the others know, and on a node of its own."""
+    number = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}}
+    spec = template["spec"]
+    for ours in (*spec["containers"], *spec.get("initContainers", ())):
+        if ours["name"] in ("main", "init"):
+            ours["env"] += [{"name": name, **number} for name in ("NODE_RANK", "PET_NODE_RANK")]
+    spec["subdomain"] = asked.name
+    apart = {
+        "labelSelector": {"matchLabels": {marks.NAME: label_value(asked.name)}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    spec.setdefault("affinity", {}).setdefault("podAntiAffinity", {}).setdefault(
+        "preferredDuringSchedulingIgnoredDuringExecution", [{"weight": 100, "podAffinityTerm": apart}]
+    )
+    return template
 
 
 _ONCE = {
@@ -135,8 +194,8 @@ def session(
     """A pod that has a volume mounted and waits for programs.
 
     Args:
-        internal: ends itself when nothing has used it for a while, and has the volume a second time, writable, at
-            `WRITABLE_ROOT`. A person's ends only when it is stopped, or after a day.
+        internal: has the volume a second time, writable, at `WRITABLE_ROOT`. A person's also ends itself when nothing
+            has been started in it a minute after it was opened.
     """
     labels = {
         **marks.OURS,
@@ -148,10 +207,10 @@ def session(
     mounts = [{"name": "volume-0", "mountPath": "/volume", "readOnly": internal or not writable}]
     if internal:
         mounts.append({"name": "volume-0", "mountPath": WRITABLE_ROOT, "readOnly": False})
-    idle = settings.session_idle_seconds if internal else 24 * 3600
-    main = container(
-        "main", settings.image, ("sh", "-c", _IDLE, "idle", str(idle)), settings, mounts=mounts, resources=_SMALL
-    )
+    idle = settings.session_idle_seconds if internal else settings.shell_idle_seconds
+    unused = idle if internal else min(idle, UNUSED_SECONDS)
+    command = ("sh", "-c", _IDLE, "idle", str(idle), str(unused))
+    main = container("main", settings.image, command, settings, mounts=mounts, resources=_SMALL)
     template = pod(
         settings,
         {
@@ -167,15 +226,39 @@ def session(
     return {"apiVersion": "v1", "kind": "Pod", **template}
 
 
-USED = "/scratch/.used"
+UNUSED_SECONDS = 60
+USED, RUNNING, SHELLS = "/scratch/.used", "/scratch/.running", "/scratch/.shells"
 _IDLE = f"""trap 'exit 0' TERM
-touch {USED}
-while [ $(($(date +%s) - $(stat -c %Y {USED}))) -lt "$1" ]; do sleep 2 & wait $!; done"""
+opened=$(date +%s)
+while :; do
+  now=$(date +%s)
+  flock -n -x {RUNNING} true || touch {USED}
+  last=$(stat --printf '%X\\n%Y\\n' {USED} /dev/pts/[0-9]* 2>/dev/null | sort -n | tail -n 1)
+  [ $((now - ${{last:-$opened}})) -lt "$1" ] || exit 0
+  [ -e {USED} ] || [ $((now - opened)) -lt "$2" ] || exit 0
+  sleep 2 & wait $!
+done"""
+"""A session's own program. What runs in it holds a lock; a terminal's times are those of its last input and output."""
+
+
+def in_session(command: Sequence[str], *, shell: bool = False) -> list[str]:
+    """A command that keeps its session open: for as long as it runs, or, in a shell, for as long as somebody types.
+
+    The lock goes with the command and all that it starts, however they end.
+    """
+    lock = SHELLS if shell else RUNNING
+    return ["sh", "-c", f'touch {USED}; exec 9>>{lock}; flock -s 9; exec "$@"', "session", *command]
+
+
+ALONE = ("sh", "-c", f"flock -n -x {SHELLS} flock -n -x {RUNNING} true")
+"""Succeeds where nothing runs in a session and nobody has a shell in it."""
 
 
 def _job_pod(asked: Job, settings: KubernetesSettings, labels: dict[str, str], single_node: Sequence[str]) -> Json:
     claims = {f"volume-{n}": name for n, name in enumerate(dict.fromkeys(m.volume for m in asked.mounts))}
     names = {claim: name for name, claim in claims.items()}
+    if asked.nodes > 1:
+        asked = asked.model_copy(update={"env": {**asked.env, **_meeting(asked)}})
     mounts = sorted(asked.mounts, key=lambda mount: mount.mount_path.count("/"))
     main = container(
         "main",
@@ -195,7 +278,7 @@ def _job_pod(asked: Job, settings: KubernetesSettings, labels: dict[str, str], s
         extra["nodeSelector"] = {settings.gpu_kind_label: kind}
     if _shared_memory(asked):
         extra["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
-    return pod(
+    made = pod(
         settings,
         {"labels": labels},
         [main],
@@ -205,6 +288,9 @@ def _job_pod(asked: Job, settings: KubernetesSettings, labels: dict[str, str], s
         scratch_bytes=asked.scratch_bytes,
         extra=extra,
     )
+    if asked.node_cache and settings.node_cache:
+        made = share_weights(made, settings)
+    return _gang(made, asked) if asked.nodes > 1 else made
 
 
 def _init(asked: Job, settings: KubernetesSettings, mounts: Sequence[Mount], names: Mapping[str, str]) -> list[Json]:

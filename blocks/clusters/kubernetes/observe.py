@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from blocks.clusters.job import JobStatus, Mount
+from blocks.clusters.kubernetes import gang
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes.api import Api, ApiError
 from blocks.clusters.kubernetes.diagnosis import Diagnosis, diagnose
@@ -38,39 +39,52 @@ class Observer:
         jobs = self._api.items(self._place.jobs(), {"labelSelector": wanted})
         pods = self._pods(wanted) if jobs else {}
         warnings = functools.cache(self._warnings)  # of all, once, and only if one needs them
-        return [self.status(job, pods.get(job["metadata"]["uid"]), warnings) for job in sorted(jobs, key=_age)]
+        return [self.status(job, pods.get(job["metadata"]["uid"], []), warnings) for job in sorted(jobs, key=_age)]
 
-    def look_at(self, name: str) -> tuple[Json, Json | None] | None:
-        """A Job of ours and its pod."""
+    def look_at(self, name: str) -> tuple[Json, list[Json]] | None:
+        """A Job of ours and its pods, one a node."""
         job = self._api.find(self._place.job(name))
         if job is None or (job["metadata"].get("labels") or {}).get(marks.KIND) != "job":
             return None
         return job, self._pods(selector({**marks.OURS, marks.KIND: "job", marks.NAME: name})).get(
-            job["metadata"]["uid"]
+            job["metadata"]["uid"], []
         )
 
-    def status(self, job: Json, pod: Json | None, warnings: Callable[[], list[Json]] | None = None) -> JobStatus:
+    def status(self, job: Json, pods: Sequence[Json], warnings: Callable[[], list[Json]] | None = None) -> JobStatus:
         """How a job goes.
 
         Args:
+            pods: its pods, one a node.
             warnings: all warning events of the namespace, oldest first; asked for here if they are needed.
         """
-        found = diagnose(job, pod, self._settings, datetime.now(UTC))
+        found, pod = self._together(job, pods, lambda pod: ())
         if found.unexplained:
-            uid = (pod or job)["metadata"]["uid"]
-            events = [e for e in (warnings or self._warnings)() if (e.get("involvedObject") or {}).get("uid") == uid]
-            found = diagnose(job, pod, self._settings, datetime.now(UTC), events)
+            said = (warnings or self._warnings)()
+            found, pod = self._together(job, pods, lambda pod: [e for e in said if _is_about(e, pod or job)])
         if found.give_up:
             self._write_end(job, found, {"spec": {"suspend": True}})
         elif found.fleeting:
+            now = self._api.find(self._place.job(job["metadata"]["name"])) or job
+            if now["spec"].get("suspend") and not job["spec"].get("suspend"):  # a queue took it back between two looks
+                return self.status(now, [], warnings)
             self._write_end(job, found, {})
         return job_status(job, pod, found)
 
-    def _pods(self, wanted: str) -> dict[str, Json]:
-        """UID of a Job → its newest pod."""
+    def _together(
+        self, job: Json, pods: Sequence[Json], events: Callable[[Json | None], Sequence[Json]]
+    ) -> tuple[Diagnosis, Json | None]:
+        now = datetime.now(UTC)
+        return gang.together(job, pods, lambda pod: diagnose(job, pod, self._settings, now, events(pod)))
+
+    def _pods(self, wanted: str) -> dict[str, list[Json]]:
+        """UID of a Job → its pods, one a node."""
         pods = self._api.items(self._place.pods(), {"labelSelector": wanted})
         pods.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
-        return {owner["uid"]: pod for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()}
+        found: dict[str, list[Json]] = {}
+        for pod in pods:
+            for owner in pod["metadata"].get("ownerReferences") or ():
+                found.setdefault(owner["uid"], []).append(pod)
+        return {uid: gang.newest(theirs) for uid, theirs in found.items()}
 
     def _warnings(self) -> list[Json]:
         try:
@@ -89,9 +103,9 @@ class Observer:
             if pod["status"].get("phase") not in ("Succeeded", "Failed"):
                 continue
             name = (pod["metadata"].get("labels") or {}).get("batch.kubernetes.io/job-name")
-            job = self._api.find(self._place.job(name)) if name else None
-            if job is not None:
-                self._write_end(job, diagnose(job, pod, self._settings, datetime.now(UTC)), {})
+            if found := self.look_at(name) if name else None:
+                diagnosis, _ = self._together(*found, lambda pod: ())
+                self._write_end(found[0], diagnosis, {})
             self._api.delete(self._place.pod(pod["metadata"]["name"]), grace_seconds=0)
 
     def _write_end(self, job: Json, found: Diagnosis, change: Json) -> None:
@@ -141,6 +155,10 @@ def _age(job: Json) -> tuple[str, str, str]:
     metadata = job["metadata"]
     submitted = (metadata.get("annotations") or {}).get(marks.SUBMITTED, "")
     return metadata["creationTimestamp"], submitted, metadata["name"]
+
+
+def _is_about(event: Json, thing: Json) -> bool:
+    return bool((event.get("involvedObject") or {}).get("uid") == thing["metadata"]["uid"])
 
 
 def has_labels(status: JobStatus, labels: Mapping[str, str]) -> bool:

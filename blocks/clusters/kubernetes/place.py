@@ -31,6 +31,9 @@ class Place:
     def claim(self, name: str) -> str:
         return f"{self.claims()}/{name}"
 
+    def services(self) -> str:
+        return f"/api/v1/namespaces/{self.owner}/services"
+
     def secret(self, name: str) -> str:
         return f"/api/v1/namespaces/{self.owner}/secrets/{name}"
 
@@ -40,6 +43,10 @@ class Place:
 
 NODES = "/api/v1/nodes"
 MAY_I = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+def persistent_volume(name: str) -> str:
+    return f"/api/v1/persistentvolumes/{name}"
 
 
 def storage_class(name: str) -> str:

@@ -1,5 +1,7 @@
 """Sessions of one namespace: pods that have a volume mounted and wait for programs."""
 
+import contextlib
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +13,7 @@ from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes import manifests
 from blocks.clusters.kubernetes.api import Api, ApiError
 from blocks.clusters.kubernetes.diagnosis import Diagnosis, diagnose
+from blocks.clusters.kubernetes.exec import BrokenExecError, KubernetesTerminal, TooLongError, execute
 from blocks.clusters.kubernetes.labels import claim_label, selector
 from blocks.clusters.kubernetes.place import Place
 from blocks.clusters.kubernetes.settings import KubernetesSettings
@@ -36,8 +39,12 @@ class KubernetesSessions:
         self._settings = settings
         self._claim = claim
 
-    def open(self, volume: str, writable: bool = True) -> Session:
-        """As the port says; it ends when it is stopped, or after a day without use."""
+    def open(self, volume: str, writable: bool = True, *, reuse: bool = False) -> Session:
+        """As the port says; it ends when it is stopped, when it is idle, or when nothing is started in it."""
+        for there in self.list() if reuse else ():
+            if there.volume == volume and not there.internal and there.writable >= writable:
+                self._running(there.id)
+                return there.model_copy(update={"reused": True})
         single_node = self._single_node(volume)
         name = f"session-{secrets.token_hex(4)}"
         self._api.post(
@@ -56,10 +63,36 @@ class KubernetesSessions:
         return sorted((_session(pod) for pod in pods), key=lambda session: (session.started_at, session.id))
 
     def stop(self, session_id: str) -> None:
+        self._find(session_id)
+        self._remove([session_id])
+
+    def _find(self, session_id: str) -> None:
         there = [session.id for session in self.list()]
         if session_id not in there:
-            raise NotFoundError(f"There is no session {session_id!r}.", f"Open sessions: {', '.join(there) or 'none'}.")
-        self._remove([session_id])
+            people = ", ".join(session.id for session in self.list() if not session.internal)
+            raise NotFoundError(f"There is no session {session_id!r}.", f"Open sessions: {people or 'none'}.")
+
+    def attach(self, session_id: str, command: Sequence[str], size: tuple[int, int] | None) -> KubernetesTerminal:
+        self._find(session_id)
+        words = command or ("sh", "-c", "exec $(command -v bash || echo sh)")
+        words = ["env", "-C", "/volume", f"TERM={os.environ.get('TERM', 'xterm')}", *words]
+        try:
+            return KubernetesTerminal(
+                self._api,
+                self._place,
+                session_id,
+                manifests.in_session(words, shell=size is not None),
+                size,
+                lambda: any(session.id == session_id for session in self.list()),
+            )
+        except BrokenExecError as error:
+            raise SlipwayError(f"The session {session_id} can not be used: {error.what}", error.remedy) from error
+
+    def leave(self, session: Session) -> None:
+        with contextlib.suppress(BrokenExecError, TooLongError, NotFoundError):
+            code, _, _ = execute(self._api, self._place, session.id, "main", manifests.ALONE, b"", 30)
+            if code == 0 and not session.reused:
+                self.stop(session.id)
 
     def internal(self, volume: str) -> str:
         """The name of the volume's internal session, started if it is not there, once it runs.

@@ -25,7 +25,10 @@ class KubernetesSettings(Frozen):
         image_pull_policy: of every container of ours.
         pod_patch: a strategic merge patch of every pod's `{"metadata": …, "spec": …}`.
         queue: a Kueue local queue for jobs that name none.
+        node_cache: a directory of each node that runs share copies of weights in; it is there and belongs to `uid`.
+        node_cache_size: its limit, such as "200Gi".
         session_idle_seconds: after which an internal session ends itself.
+        shell_idle_seconds: after which a person's session ends itself where nobody types and nothing runs.
         image_grace_seconds: how long an image that can not be pulled is waited for.
         queue_grace_seconds: how long a job may wait for room before it is given up; None for ever.
         poll_seconds: how often to look while following a run.
@@ -48,7 +51,10 @@ class KubernetesSettings(Frozen):
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
     pod_patch: dict[str, Any] = Field(default_factory=dict)
     queue: str | None = None
+    node_cache: str | None = Field(default=None, pattern="^/.")
+    node_cache_size: str = Field(default="100Gi", pattern=r"^[1-9][0-9]*(Mi|Gi|Ti)$")
     session_idle_seconds: int = Field(default=600, gt=0)
+    shell_idle_seconds: int = Field(default=3600, gt=0)
     image_grace_seconds: int = Field(default=600, ge=0)
     queue_grace_seconds: int | None = Field(default=None, gt=0)
     poll_seconds: float = Field(default=5, gt=0)

@@ -21,9 +21,9 @@ def users(pods: Sequence[Json], jobs: Sequence[Json]) -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
 
-    def note(claim: str, who: str) -> None:
-        if who not in (there := found.setdefault(claim, [])):
-            there.append(who)
+    def note(claim: str, user: str) -> None:
+        if user not in (there := found.setdefault(claim, [])):
+            there.append(user)
 
     ended = {
         owner["uid"]
@@ -36,20 +36,22 @@ def users(pods: Sequence[Json], jobs: Sequence[Json]) -> dict[str, list[str]]:
             for mount in json.loads((job["metadata"].get("annotations") or {}).get(marks.MOUNTS, "[]")):
                 note(mount["volume"], f"job {job['metadata']['name']}")
     for pod in pods:
-        labels = pod["metadata"].get("labels") or {}
-        internal = labels.get(marks.INTERNAL) == "true" and labels.get(marks.KIND) == "session"
         over = pod["status"].get("phase") in ("Succeeded", "Failed")
-        if internal or (over and marks.KIND in labels):
+        user = who(pod)
+        if user is None or (over and marks.KIND in (pod["metadata"].get("labels") or {})):
             continue
         for volume in pod["spec"].get("volumes") or ():
             if source := volume.get("persistentVolumeClaim"):
-                who = _who(pod["metadata"]["name"], labels)
-                note(source["claimName"], f"{who} (ended; delete it)" if over else who)
+                note(source["claimName"], f"{user} (ended; delete it)" if over else user)
     return found
 
 
-def _who(name: str, labels: dict[str, str]) -> str:
+def who(pod: Json) -> str | None:
+    """What people call a pod; None for an internal session, which makes way for everything."""
+    name, labels = pod["metadata"]["name"], pod["metadata"].get("labels") or {}
     match labels.get(marks.KIND):
+        case "session" if labels.get(marks.INTERNAL) == "true":
+            return None
         case "job":
             return f"job {labels.get('batch.kubernetes.io/job-name', name)}"
         case "session":

@@ -8,7 +8,8 @@ from typing import Any
 
 import psutil
 
-from blocks.clusters.job import SecretRef
+from blocks.clusters.errors import NotFoundError
+from blocks.clusters.job import Job, SecretRef
 from blocks.clusters.local.call import LocalStream, call_program, stream_program
 from blocks.clusters.local.environment import look_up
 from blocks.clusters.local.jobs import LocalJobs
@@ -16,7 +17,7 @@ from blocks.clusters.local.observe import observe_live
 from blocks.clusters.local.sessions import LocalSessions
 from blocks.clusters.local.volumes import LocalVolumes
 from blocks.clusters.names import check_name
-from blocks.clusters.port import Capacity
+from blocks.clusters.port import Capacity, Finding
 
 
 class LocalCluster:
@@ -64,7 +65,7 @@ class LocalCluster:
         )
         self.volumes = LocalVolumes(self._root, owner, name, self._used_by)
         self.jobs = LocalJobs(self._root, owner, self.volumes, self._capacity, self._project, node_cache)
-        self.sessions = LocalSessions(self._root, owner, self.volumes)
+        self.sessions = LocalSessions(self._root, owner, self.volumes, self._project)
 
     def call(
         self,
@@ -89,9 +90,15 @@ class LocalCluster:
         )
 
     def stream(
-        self, volume: str, program: str, arguments: Mapping[str, Any], *, writable: bool = False
+        self,
+        volume: str,
+        program: str,
+        arguments: Mapping[str, Any],
+        *,
+        writable: bool = False,
+        session: str | None = None,
     ) -> AbstractContextManager[LocalStream]:
-        """As the port says. `writable` is not enforced."""
+        """As the port says. `writable` is not enforced, and a session is no place of its own."""
         directory = self.volumes.check_mountable(volume)
         return stream_program(program, arguments, volume=directory, project=self._project)
 
@@ -99,6 +106,18 @@ class LocalCluster:
         there = next(path for path in (self._root, *self._root.parents) if path.exists())
         stat = os.statvfs(there)
         return self._capacity.model_copy(update={"scratch_free_bytes": stat.f_bavail * stat.f_frsize})
+
+    def preflight(self, job: Job, new_volumes: Mapping[str, int]) -> list[Finding]:
+        """As the port says: a secret may be missing, or several nodes be asked for."""
+        found = []
+        try:
+            look_up(job.secrets, self._root)
+        except NotFoundError as error:
+            found.append(Finding(subject="secrets", level="blocked", detail=error.what, remedy=error.remedy))
+        if job.nodes != 1:
+            detail = f"the run asks for {job.nodes} nodes, and cluster {self.name} is one."
+            found.append(Finding(subject="nodes", level="blocked", detail=detail, remedy="Ask for one."))
+        return found
 
     def _used_by(self) -> Mapping[str, Sequence[str]]:
         """Volume → the live jobs and people's sessions that mount it."""

@@ -228,6 +228,7 @@ def test_a_job_that_asks_for_more_than_there_is_is_refused(bench: Bench) -> None
     assert bench.cluster.jobs.find({}) == []
 
 
+@pytest.mark.alone
 def test_a_job_waits_for_gpus_with_a_reason_and_runs_when_they_are_free(bench: Bench) -> None:
     bench.cluster.jobs.submit(bench.job("holder", SLEEP, gpus=2, gpu_kind="h100"))
     bench.until("holder", JobState.RUNNING)
@@ -239,6 +240,7 @@ def test_a_job_waits_for_gpus_with_a_reason_and_runs_when_they_are_free(bench: B
     assert bench.ended("waiter").state == JobState.COMPLETED
 
 
+@pytest.mark.alone
 def test_a_job_that_waits_can_be_stopped(bench: Bench) -> None:
     bench.cluster.jobs.submit(bench.job("holder", SLEEP, gpus=2))
     bench.until("holder", JobState.RUNNING)

@@ -170,3 +170,12 @@ class TestForks:
 
         assert progress.end is not None and progress.end.state == "completed"
         assert [j.state for j in cluster.jobs.find({"slipway.dev/run": "child"})] == [JobState.COMPLETED]
+
+
+def test_without_its_hub_a_run_is_told_how_to_use_what_is_staged(desk: Desk) -> None:
+    commit = desk.record(desk.request("first")).resolved.weights.commit
+    away = Desk(desk.cluster, HubAccess(endpoint="http://127.0.0.1:9"), desk.assets)
+
+    (blocked,) = away.plan(away.request("second")).blocked
+    assert f"slipway/tiny-lm@{commit}" in blocked.remedy
+    assert not away.plan(away.request("third", model__name=f"slipway/tiny-lm@{commit}")).blocked

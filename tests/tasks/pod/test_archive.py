@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.pod import archive
+from tasks.pod import archive, arriving
 from tasks.pod.errors import BadInputError, ChangedError, NotThereError
 
 
@@ -24,8 +24,8 @@ def packed(source: Path) -> bytes:
     return out.getvalue()
 
 
-def unpacked(stream: bytes, into: Path) -> archive.Unpacked:
-    return archive.unpack(io.BufferedReader(io.BytesIO(stream)), into)  # type: ignore[arg-type]
+def unpacked(stream: bytes, into: Path) -> arriving.Unpacked:
+    return arriving.unpack(io.BufferedReader(io.BytesIO(stream)), into)  # type: ignore[arg-type]
 
 
 def described(root: Path) -> dict[str, tuple[int, int, bytes | str | None]]:
@@ -63,7 +63,7 @@ def tree(tmp_path: Path) -> Path:
 
 def test_a_tree_arrives_as_it_was(tree: Path, into: Path, tmp_path: Path) -> None:
     got = unpacked(packed(tree), into)
-    archive.place(got, tmp_path / "placed")
+    arriving.place(got, tmp_path / "placed")
 
     assert described(tmp_path / "placed") == described(tree)
     assert (tmp_path / "placed").stat().st_mode == tree.stat().st_mode
@@ -74,7 +74,7 @@ def test_a_single_file_arrives_as_it_was(tmp_path: Path, into: Path) -> None:
     (tmp_path / "-a b").write_text("hello")
     (tmp_path / "-a b").chmod(0o600)
 
-    archive.place(unpacked(packed(tmp_path / "-a b"), into), tmp_path / "c")
+    arriving.place(unpacked(packed(tmp_path / "-a b"), into), tmp_path / "c")
 
     assert (tmp_path / "c").read_text() == "hello"
     assert (tmp_path / "c").stat().st_mode == (tmp_path / "-a b").stat().st_mode
@@ -83,7 +83,7 @@ def test_a_single_file_arrives_as_it_was(tmp_path: Path, into: Path) -> None:
 def test_a_read_only_tree_can_be_placed(tree: Path, into: Path, tmp_path: Path) -> None:
     tree.chmod(0o555)
 
-    archive.place(unpacked(packed(tree), into), tmp_path / "placed")
+    arriving.place(unpacked(packed(tree), into), tmp_path / "placed")
 
     assert stat.S_IMODE((tmp_path / "placed").stat().st_mode) == 0o555
     (tmp_path / "placed").chmod(0o755)
@@ -206,3 +206,85 @@ def test_links_that_lead_outside_are_refused(links: list[str], into: Path) -> No
 
     with pytest.raises(BadInputError):
         unpacked(hostile(*members, end), into)
+
+
+def received(stream: bytes, into: Path) -> dict[str, archive.Arrived]:
+    """What is there of a stream that was cut."""
+    with pytest.raises(ChangedError):
+        unpacked(stream, into)
+    return arriving.arrived(into)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
+def test_a_transfer_that_was_cut_goes_on_where_it_was(tree: Path, into: Path, tmp_path: Path, share: float) -> None:
+    whole = packed(tree)
+    have = received(whole[: int(len(whole) * share)], into)
+    out = io.BytesIO()
+    archive.pack(tree, out, have)
+    arriving.place(unpacked(out.getvalue(), into), tmp_path / "placed")
+
+    assert described(tmp_path / "placed") == described(tree)
+    missing = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file()) - sum(h.at for h in have.values())
+    assert sum(h.at for h in have.values()) > share * 3_000_000 - 2 * archive.CHUNK
+    assert len(out.getvalue()) < missing + 40_000  # headers
+
+
+def test_a_transfer_can_be_cut_again_and_again(tree: Path, into: Path, tmp_path: Path) -> None:
+    for share in (0.2, 0.4, 0.6):
+        out = io.BytesIO()
+        archive.pack(tree, out, arriving.arrived(into))
+        received(out.getvalue()[: int(len(out.getvalue()) * share)], into)
+    out = io.BytesIO()
+    archive.pack(tree, out, arriving.arrived(into))
+    arriving.place(unpacked(out.getvalue(), into), tmp_path / "placed")
+
+    assert described(tmp_path / "placed") == described(tree)
+
+
+def test_a_file_that_is_another_one_meanwhile_is_sent_anew(tree: Path, into: Path, tmp_path: Path) -> None:
+    have = received(packed(tree)[:2_000_000], into)
+    (tree / "-rf").write_bytes(b"y" * 3_000_001)
+    (tree / "zero").unlink()
+    out = io.BytesIO()
+    archive.pack(tree, out, have)
+    arriving.place(unpacked(out.getvalue(), into), tmp_path / "placed")
+
+    assert described(tmp_path / "placed") == described(tree)
+
+
+def test_bytes_that_were_damaged_on_the_disk_meanwhile_are_noticed_and_sent_again(
+    tree: Path, into: Path, tmp_path: Path
+) -> None:
+    have = received(packed(tree)[:2_000_000], into)
+    with (into / "tree" / "-rf").open("r+b") as file:
+        file.write(b"damaged")
+    out = io.BytesIO()
+    archive.pack(tree, out, have)
+    with pytest.raises(ChangedError, match=r"1 files arrived damaged, \['-rf'\]"):
+        unpacked(out.getvalue(), into)
+    again = io.BytesIO()
+    archive.pack(tree, again, arriving.arrived(into))
+    arriving.place(unpacked(again.getvalue(), into), tmp_path / "placed")
+
+    assert described(tmp_path / "placed") == described(tree)
+
+
+def test_bytes_that_change_on_the_way_are_noticed(tree: Path, into: Path) -> None:
+    whole = bytearray(packed(tree))
+    whole[whole.index(b"xxxxxxxx") + 100_000] ^= 1
+
+    with pytest.raises(ChangedError, match="damaged"):
+        unpacked(bytes(whole), into)
+
+
+def test_what_an_earlier_try_linked_is_never_written_through(tree: Path, into: Path, tmp_path: Path) -> None:
+    have = received(packed(tree)[:2_000_000], into)
+    (tmp_path / "outside").write_text("outside")
+    (into / "tree" / "zero").unlink(missing_ok=True)
+    (into / "tree" / "zero").symlink_to(tmp_path / "outside")
+    out = io.BytesIO()
+    archive.pack(tree, out, have)
+    arriving.place(unpacked(out.getvalue(), into), tmp_path / "placed")
+
+    assert described(tmp_path / "placed") == described(tree)
+    assert (tmp_path / "outside").read_text() == "outside"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasks.pod import archive, datasets, transfer
+from tasks.pod import archive, arriving, datasets, transfer
 from tasks.pod.errors import BadInputError, NotThereError
 from tasks.pod.layout import Layout
 
@@ -67,7 +67,7 @@ def test_put_and_get_bring_the_same_tree_back(layout: Layout, model: Path, tmp_p
     with (tmp_path / "out").open("wb") as file:
         file.write(out)
     with (tmp_path / "out").open("rb") as file:
-        back = archive.unpack(file, tmp_path / "private")
+        back = arriving.unpack(file, tmp_path / "private")
     assert (back.path / "sub" / "-ü x").read_text() == "unicode"
 
 

@@ -1,7 +1,10 @@
 """Whoever asks, however often: a run's job is its own, and what was stopped or lost stays so."""
 
+import os
 import shutil
 from pathlib import Path
+
+import pytest
 
 from blocks.clusters.errors import ProgramError
 from blocks.clusters.job import JobState
@@ -104,3 +107,19 @@ def test_nothing_is_moved_out_of_what_a_linked_run_directory_leads_to(
 
     assert (victim / "file").read_text() == "mine"
     assert cluster.jobs.find({RUN_LABEL: "r"}) == []
+
+
+def test_weights_that_people_change_between_the_plan_and_the_launch_stop_it(
+    desk: Desk, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    first = desk.record(desk.request("first"))
+    volume = tmp_path / "cluster/volumes/me/v"
+    mine = volume / "models/mine"
+    shutil.copytree(volume / first.resolved.weights.path, mine)
+    record = desk.record(desk.request("r", model__name="/volume/models/mine"))
+
+    os.utime(mine / "config.json")
+    with pytest.raises(ProgramError, match="models/mine are others than those"):
+        launch(cluster, record)
+    assert read_run(cluster, "v", "r").attempts == ()
+    assert desk.train(desk.request("again", model__name="/volume/models/mine")).launch.attempt.resume.kind == "base"

@@ -6,6 +6,7 @@ import pytest
 
 from blocks.clusters.errors import SlipwayError, UsageError
 from tasks.sweeps.ask import read_search, read_sweep_file
+from tasks.sweeps.plan import make_sweep_plan
 from tests.tasks.sweeps.conftest import SweepDesk, search
 
 FILE = """
@@ -83,3 +84,9 @@ def test_the_settings_of_other_methods_make_no_other_sweep(sweeps: SweepDesk) ->
 def test_a_name_leaves_room_for_the_trials(sweeps: SweepDesk) -> None:
     with pytest.raises(UsageError, match="36 at most"):
         sweeps.request("s" * 37, search())
+
+
+def test_a_trainer_whose_last_step_is_elsewhere_is_named_by_the_plan(sweeps: SweepDesk) -> None:
+    how = search("halving", {"optim.lr": {"choices": [0.001, 0.002]}}, steps_key="ckpt.interval")
+    plan = make_sweep_plan(sweeps.desk.cluster, sweeps.desk.hub, sweeps.request("s", how))
+    assert [(item.subject, "steps_key" in item.remedy) for item in plan.blocked] == [("search steps_key", True)]

@@ -162,6 +162,16 @@ def test_a_program_that_ends_in_good_order_because_its_pod_was_deleted_is_not_do
     assert (found.state, found.fleeting) == (JobState.LOST, True)
 
 
+def test_a_pod_that_goes_because_a_queue_took_its_job_back_is_no_lost_job() -> None:
+    gone = pod_with("Failed", containerStatuses=container("terminated", exitCode=143, finishedAt=ago(1)))
+    gone["metadata"] |= {"deletionTimestamp": ago(0), "deletionGracePeriodSeconds": 30}
+    assert diagnose(job_with(), gone, SETTINGS, NOW).state == JobState.LOST
+    assert diagnose(job_with(suspend=True), gone, SETTINGS, NOW).state == JobState.QUEUED
+    again = job_with()
+    again["status"]["startTime"] = ago(2)  # started again, and the pod of the first start is not gone yet
+    assert diagnose(again, gone, SETTINGS, NOW).state == JobState.QUEUED
+
+
 def test_a_stopped_job_is_live_until_its_pod_has_ended() -> None:
     running = pod_with("Running", containerStatuses=container("running"))
     assert diagnose(job_with(stop=ago(1)), running, SETTINGS, NOW).state == JobState.RUNNING

@@ -80,6 +80,7 @@ def test_an_evicted_pod_is_an_evicted_job(k8s: KubernetesBench) -> None:
     assert ended.cause.infrastructure
 
 
+@pytest.mark.alone
 def test_a_preempted_job_was_evicted(k8s: KubernetesBench) -> None:
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "test-high"}}
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"

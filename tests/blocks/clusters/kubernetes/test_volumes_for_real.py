@@ -1,19 +1,16 @@
 """What only Kubernetes does with a volume, produced for real on a cluster."""
 
-import base64
-import json
-import tempfile
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from blocks.clusters.errors import InUseError, NotFoundError, SlipwayError
 from blocks.clusters.kubernetes.api import ApiError
+from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from blocks.clusters.volume import VolumeStatus
 from tests.blocks.clusters.bench import GI
 from tests.blocks.clusters.kubernetes.conftest import KubernetesBench
+from tests.cluster.accounts import connect_as, make_account
 
 pytestmark = pytest.mark.cluster
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
@@ -106,7 +103,7 @@ def test_who_may_not_delete_is_told_so_before_anything_is_tried(k8s: KubernetesB
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list"]},
     ]
-    worker = as_service_account(k8s, "worker", rules)
+    worker = as_worker(k8s, rules)
     assert [volume.name for volume in worker.volumes.list()] == ["shelf"]
     with pytest.raises(SlipwayError, match="may not delete volumes"):
         worker.volumes.delete("shelf")
@@ -115,32 +112,7 @@ def test_who_may_not_delete_is_told_so_before_anything_is_tried(k8s: KubernetesB
     assert k8s.cluster.volumes.get("shelf").status == VolumeStatus.READY
 
 
-def as_service_account(k8s: KubernetesBench, name: str, rules: list[dict[str, Any]]) -> Any:
-    """The cluster as a service account with these rights sees it."""
-    api, owner = k8s.real.api, k8s.cluster.owner
-    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{owner}"
-    api.post(k8s.core("serviceaccounts"), {"metadata": {"name": name}})
-    api.post(f"{rbac}/roles", {"metadata": {"name": name}, "rules": rules})
-    api.post(
-        f"{rbac}/rolebindings",
-        {
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": owner}],
-        },
-    )
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = api.post(k8s.core("serviceaccounts", name) + "/token", asked)["status"]["token"]
-    authority = base64.b64encode(Path(api.configuration.ssl_ca_cert).read_bytes()).decode()
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": api.host, "certificate-authority-data": authority}}],
-        "users": [{"name": name, "user": {"token": token}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": name}}],
-        "current-context": "c",
-    }
-    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
-        json.dump(config, file)
-    time.sleep(0.5)  # rights are seen a moment later
-    return k8s.kubernetes.connect(owner, kubeconfig=file.name)
+def as_worker(k8s: KubernetesBench, rules: list[dict[str, Any]]) -> KubernetesCluster:
+    """The cluster as an account with these rights sees it."""
+    make_account(k8s.real.api, k8s.cluster.owner, "worker", rules)
+    return connect_as(k8s.kubernetes, k8s.real.api, k8s.cluster.owner, "worker")

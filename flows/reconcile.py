@@ -1,0 +1,47 @@
+"""Reconcile: what lost its flow, worker and process alike, is found and followed to its end."""
+
+from datetime import timedelta
+from typing import Annotated
+
+from prefect import flow, get_run_logger
+from prefect.futures import wait
+from pydantic import Field
+
+from blocks.cluster import ClusterBlock
+from flows.naming import flow_run_label
+from flows.parameters import VolumeOrConfigs
+from tasks.errors import EXPECTED
+from tasks.reconciling import find_orphans, follow_orphans
+from tasks.stages.volume import usable_volumes
+from tasks.sweeping import drive_sweep, report_sweep
+
+Minutes = Annotated[int, Field(ge=0)]
+
+
+@flow(name="reconcile", flow_run_name=flow_run_label)
+def reconcile(*, volume: VolumeOrConfigs = "", idle_minutes: Minutes = 10, cluster: ClusterBlock) -> dict[str, str]:
+    """Take up runs and sweeps whose flow died: follow what lives, write down how others ended, begin lost ones again.
+
+    Args:
+        volume: Only this volume. Left empty, all of them.
+        idle_minutes: How long nobody has followed them. A flow that lives says every minute that it does.
+        cluster: Where the volumes are and the jobs run.
+    """
+    place = cluster.connect()
+    idle = timedelta(minutes=idle_minutes)
+    found = [find_orphans(place, name, idle) for name in ([volume] if volume else usable_volumes(place))]
+    sweeps = [sweep for orphans in found for sweep in orphans.sweeps]
+    # one follower a volume, and one a sweep: a long one must not keep the others waiting
+    following = [follow_orphans.submit(place, o.volume, o.runs) for o in found if o.runs]
+    driving = [drive_sweep.submit(place, sweep) for sweep in sweeps]
+    wait(following)
+    wait(driving)
+    became = {run: state for future in following for run, state in future.result().items()}
+    for sweep, future in zip(sweeps, driving, strict=True):
+        future.result()
+        try:
+            became[sweep.sweep] = report_sweep(place, sweep).state
+        except EXPECTED as error:  # no trial of it completed
+            get_run_logger().error("sweep %s: %s", sweep.sweep, error)
+            became[sweep.sweep] = "failed"
+    return became

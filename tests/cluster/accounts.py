@@ -1,0 +1,61 @@
+"""Service accounts with given rights, for tests of who may do what."""
+
+import base64
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from blocks.clusters.kubernetes.api import Api
+from blocks.clusters.kubernetes.cluster import KubernetesCluster
+from tests.cluster.access import NAMESPACES, TestCluster
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def make_account(api: Api, owner: str, name: str, rules: list[dict[str, Any]]) -> None:
+    """A service account in a namespace with a role of these rules.
+
+    Args:
+        api: an administrator's.
+    """
+    api.post(f"{NAMESPACES}/{owner}/serviceaccounts", {"metadata": {"name": name}})
+    give(api, f"{_RBAC}/namespaces/{owner}", "Role", owner, name, name, rules)
+
+
+def give(api: Api, path: str, kind: str, owner: str, account: str, role: str, rules: list[dict[str, Any]]) -> None:
+    """A role of these rules, bound to an account.
+
+    Args:
+        path: where roles and bindings of that kind are made.
+        kind: "Role" or "ClusterRole".
+    """
+    api.post(f"{path}/{kind.lower()}s", {"metadata": {"name": role}, "rules": rules})
+    api.post(
+        f"{path}/{kind.lower()}bindings",
+        {
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": owner}],
+        },
+    )
+
+
+def connect_as(cluster: TestCluster, api: Api, owner: str, name: str) -> KubernetesCluster:
+    """The cluster as an account sees it."""
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = api.post(f"{NAMESPACES}/{owner}/serviceaccounts/{name}/token", asked)["status"]["token"]
+    authority = base64.b64encode(Path(api.configuration.ssl_ca_cert).read_bytes()).decode()
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": api.host, "certificate-authority-data": authority}}],
+        "users": [{"name": name, "user": {"token": token}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": name}}],
+        "current-context": "c",
+    }
+    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+        json.dump(config, file)
+    time.sleep(0.5)  # rights are seen a moment later
+    return cluster.connect(owner, kubeconfig=file.name)

@@ -1,0 +1,55 @@
+"""Somebody at a terminal of their own."""
+
+import os
+import pty
+import struct
+import subprocess
+import sys
+from fcntl import ioctl
+from termios import TIOCSCTTY, TIOCSWINSZ
+
+import pytest
+
+from tests.flows.cli.conftest import REPOSITORY, Slipway
+
+
+class Person:
+    """Somebody at a terminal who starts the command line."""
+
+    def __init__(self, slipway: Slipway, *arguments: str, rows: int = 30, columns: int = 90) -> None:
+        self._ours, theirs = pty.openpty()
+        self.resize(rows, columns)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "flows.cli.app", *arguments],
+            cwd=slipway.folder,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=lambda: ioctl(0, TIOCSCTTY, 0),
+        )
+        os.close(theirs)
+        self.seen = b""
+
+    def resize(self, rows: int, columns: int) -> None:
+        ioctl(self._ours, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def types(self, keys: bytes) -> None:
+        os.write(self._ours, keys)
+
+    def sees(self, words: bytes) -> None:
+        while words not in self.seen:
+            try:
+                self.seen += os.read(self._ours, 4096)
+            except OSError:
+                pytest.fail(f"{words!r} is not in {self.seen!r}")
+
+    def leaves(self) -> int:
+        try:
+            while True:
+                self.seen += os.read(self._ours, 4096)
+        except OSError:
+            return self.process.wait(30)
+        finally:
+            os.close(self._ours)

@@ -1,0 +1,158 @@
+"""Sessions and transfers on Kubernetes: through exec, as people use them."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from blocks.clusters.errors import SlipwayError
+from blocks.clusters.kubernetes.cluster import KubernetesCluster
+from tests.cluster.access import TestCluster
+from tests.flows.cli.conftest import Slipway
+from tests.flows.cli.person import Person
+from tests.tasks.conftest import Desk
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+
+
+@pytest.fixture
+def slipway(kubernetes: TestCluster, owner: str, tmp_path: Path) -> Slipway:
+    """The command line with a slipway.toml that names the test cluster, and a volume `shelf`."""
+    (tmp_path / "slipway.toml").write_text(
+        'default_cluster = "team"\n\n[clusters.team]\nkind = "kubernetes"\n'
+        f'owner = "{owner}"\nimage = "{kubernetes.image}"\nkubeconfig = "{kubernetes.kubeconfig}"\n'
+        f'storage_class = "{kubernetes.storage_class}"\naccess_mode = "ReadWriteOnce"\npoll_seconds = 0.5\n'
+    )
+    slipway = Slipway(tmp_path)
+    assert slipway("volumes", "create", "shelf", "--size", "1Gi").code == 0
+    return slipway
+
+
+def pods(cluster: KubernetesCluster) -> list[str]:
+    return [pod["metadata"]["name"] for pod in cluster.api.items(f"/api/v1/namespaces/{cluster.owner}/pods")]
+
+
+def wait_until(look: Callable[[], bool], seconds: float = 90) -> None:
+    until = time.monotonic() + seconds
+    while not look():
+        assert time.monotonic() < until
+        time.sleep(0.5)
+
+
+def test_a_shell_in_a_pod_is_a_real_terminal(slipway: Slipway) -> None:
+    person = Person(slipway, "volumes", "ssh", "shelf", rows=33, columns=77)
+    person.sees(b"read-write")
+    person.types(b"stty size; pwd; id -u; echo hello > '-od d \xc3\xbc'\r")
+    person.sees(b"33 77")
+    person.sees(b"/volume")
+    person.sees(b"1000")
+    ((session,),) = [[s["id"] for s in slipway("volumes", "sessions", "-o", "json").json]]
+    slipway("volumes", "delete", "shelf", "--yes").refused(1, session)
+    person.resize(41, 111)
+    time.sleep(1)
+    person.types(b"stty size; sleep 300\r")
+    person.sees(b"41 111")
+    time.sleep(1)
+    person.types(b"\x03")
+    time.sleep(0.5)
+    person.types(b"exit 5\r")
+    assert person.leaves() == 5
+    assert slipway.process("volumes", "cat", "shelf", "--", "-od d ü").out == "hello\n"
+    assert slipway("volumes", "sessions").err.strip() == "No session is open."
+    done = slipway.process("volumes", "ssh", "shelf", "--read-only", "--", "sh", "-c", "echo out; touch x || exit 9")
+    assert (done.code, done.out) == (9, "out\n")
+    assert "Read-only file system" in done.err
+
+
+def test_a_reader_may_use_a_writers_session_and_a_writer_never_a_readers(desk: Desk) -> None:
+    sessions, volumes = desk.cluster.sessions, desk.cluster.volumes
+    volumes.create("shelf", 2**30)
+    reader = sessions.open("shelf", writable=False)
+    again = sessions.open("shelf", writable=False, reuse=True)
+    assert (again.id, again.reused) == (reader.id, True)
+    writer = sessions.open("shelf", writable=True, reuse=True)
+    assert writer.id != reader.id and writer.writable and not writer.reused
+    sessions.stop(reader.id)
+    assert sessions.open("shelf", writable=False, reuse=True).id == writer.id
+    at_work = sessions.attach(writer.id, ["sleep", "30"], None)
+    time.sleep(1)
+    sessions.leave(writer)
+    assert [s.id for s in sessions.list()] == [writer.id]  # somebody else is in it
+    at_work.close()
+
+
+def test_an_idle_session_ends_itself_and_one_that_is_used_does_not(kubernetes: TestCluster, owner: str) -> None:
+    cluster = kubernetes.connect(owner, shell_idle_seconds=12)
+    cluster.volumes.create("shelf", 2**30)
+    idle, used = cluster.sessions.open("shelf"), cluster.sessions.open("shelf")
+    program = cluster.sessions.attach(used.id, ["sleep", "40"], None)
+    shell = cluster.sessions.attach(idle.id, [], (24, 80))
+    wait_until(lambda: [s.id for s in cluster.sessions.list()] == [used.id])
+    while shell.read() is not None:
+        pass
+    with pytest.raises(SlipwayError, match="idle"):
+        shell.wait()
+    while program.read() is not None:
+        pass
+    assert program.wait() == 0  # longer than a session may be idle: it was not
+    wait_until(lambda: cluster.sessions.list() == [])
+
+
+def test_a_session_that_nothing_is_started_in_ends_itself(kubernetes: TestCluster, owner: str) -> None:
+    """As one whose command was killed before it was connected."""
+    cluster = kubernetes.connect(owner)
+    cluster.volumes.create("shelf", 2**30)
+    cluster.sessions.open("shelf")
+    wait_until(lambda: cluster.sessions.list() == [], 100)
+
+
+def test_a_tree_goes_there_and_back_through_sessions_that_are_killed(slipway: Slipway) -> None:
+    tree = slipway.folder / "a tree"
+    (tree / "-deep" / "er").mkdir(parents=True)
+    (tree / "-deep" / "ünï").write_text("small")
+    (tree / "-deep" / "ünï").chmod(0o640)
+    os.utime(tree / "-deep" / "ünï", ns=(1, 1_234_567_890_123_456_789))
+    (tree / "link").symlink_to("-deep/ünï")
+    for number in range(4):
+        (tree / "-deep" / "er" / f"{number}.bin").write_bytes(os.urandom(1 << 20) * 100)
+    put = cut(slipway, "volumes", "put", "shelf", "a tree", "/there")
+    got = cut(slipway, "volumes", "get", "shelf", "there", "back")
+    assert put + got >= 1
+    back = slipway.folder / "back"
+    for number in range(4):
+        name = Path("-deep") / "er" / f"{number}.bin"
+        assert (back / name).read_bytes() == (tree / name).read_bytes()
+    small = (back / "-deep" / "ünï").stat()
+    assert (small.st_mode & 0o777, small.st_mtime_ns) == (0o640, 1_234_567_890_123_456_789)
+    assert (back / "link").readlink() == Path("-deep/ünï")
+    assert [p for p in slipway.folder.iterdir() if p.name.startswith(".slipway")] == []
+    assert slipway("volumes", "ls", "shelf", "-R", "-o", "json").code == 0
+
+
+def cut(slipway: Slipway, *arguments: str) -> int:
+    """Run a transfer whose session is killed up to three times; how often that was."""
+    cluster = slipway.cluster
+    assert isinstance(cluster, KubernetesCluster)
+    process = slipway.start(*arguments)
+    kills = 0
+
+    def kill() -> None:
+        nonlocal kills
+        while kills < 3 and process.poll() is None:
+            for session in cluster.sessions.list():
+                if not session.internal:
+                    time.sleep(1.5)
+                    path = f"/api/v1/namespaces/{cluster.owner}/pods/{session.id}"
+                    kills += cluster.api.delete(path, grace_seconds=0)
+            time.sleep(0.3)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    out, err = process.communicate(timeout=300)
+    killer.join()
+    assert process.returncode == 0, out + err
+    assert "Traceback" not in err
+    return err.count("it goes on where it was")
