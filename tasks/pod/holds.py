@@ -15,7 +15,7 @@ from typing import Any
 
 from tasks.pod import records
 from tasks.pod.checkpoints import fingerprint
-from tasks.pod.checkpoints.evidence import UnclearError
+from tasks.pod.checkpoints.faults import UnclearError
 from tasks.pod.checkpoints.tree import Tree, scan
 from tasks.pod.errors import BadInputError, ChangedError, NotThereError
 from tasks.pod.layout import Layout, real

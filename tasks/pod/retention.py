@@ -9,7 +9,7 @@ from typing import Any
 
 from tasks.pod import references, trash, unreferenced
 from tasks.pod.checkpoints import fingerprint
-from tasks.pod.checkpoints.evidence import UnclearError
+from tasks.pod.checkpoints.faults import UnclearError
 from tasks.pod.checkpoints.look import look
 from tasks.pod.checkpoints.tree import scan
 from tasks.pod.errors import BadInputError, PodError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod.checkpoints import safetensors
-from tasks.pod.checkpoints.evidence import TornError, UnclearError
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.tree import scan
 from tasks.pod.layout import Layout, real
 from tasks.pod.sizes import size_text

@@ -7,7 +7,8 @@ The writer: accelerate/checkpointing.py, save_accelerator_state
 import re
 
 from tasks.pod.checkpoints import archive, dcp, deepspeed, ranks, weights
-from tasks.pod.checkpoints.evidence import UnclearError, not_newer, plural
+from tasks.pod.checkpoints.evidence import not_newer, plural
+from tasks.pod.checkpoints.faults import UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.pod.checkpoints import inert
-from tasks.pod.checkpoints.evidence import TornError, UnclearError
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.tree import Tree
 
 _END = b"PK\x05\x06"

@@ -11,7 +11,8 @@ from math import prod
 from typing import Any
 
 from tasks.pod.checkpoints import archive, inert, safetensors
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, not_newer, plural
+from tasks.pod.checkpoints.evidence import not_newer, plural
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.tree import Tree
 
 METADATA = ".metadata"

@@ -7,7 +7,8 @@ The writer: torch/distributed/checkpoint/hf_storage.py
 import re
 
 from tasks.pod.checkpoints import weights
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, not_newer
+from tasks.pod.checkpoints.evidence import not_newer
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.pod.checkpoints import table
+from tasks.pod.checkpoints.examine import examine
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree, scan
 from tasks.pod.checkpoints.verdict import Verdict
@@ -62,8 +63,6 @@ def _path(tree: Tree) -> Path:
 
 
 def main() -> None:
-    from tasks.pod.checkpoints.judge import examine
-
     request = json.load(sys.stdin)
     seconds = int(request["seconds"]) + 1
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.pod.checkpoints import archive, inert
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, plural
+from tasks.pod.checkpoints.evidence import plural
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

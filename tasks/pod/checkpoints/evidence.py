@@ -6,21 +6,13 @@ verdict wins.
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tasks.pod.checkpoints.tree import Tree
+from tasks.pod.checkpoints.faults import TornError, UnclearError
+from tasks.pod.checkpoints.tree import Tree
 
 MOST_JSON = 32 << 20
 """Bytes of a JSON file or header that is still read; an index of 100,000 tensors has 10 MiB."""
-
-
-class TornError(Exception):
-    """A part is missing, torn, or of another save: the checkpoint is incomplete. The message is the evidence."""
-
-
-class UnclearError(Exception):
-    """The directory does not settle it: the verdict is unknown. The message is the evidence."""
 
 
 def parse_json(name: str, text: bytes) -> dict[str, Any]:
@@ -36,7 +28,7 @@ def parse_json(name: str, text: bytes) -> dict[str, Any]:
     return record
 
 
-def read_json(tree: "Tree", name: str) -> dict[str, Any]:
+def read_json(tree: Tree, name: str) -> dict[str, Any]:
     """A JSON object in a file.
 
     Raises:
@@ -49,7 +41,7 @@ def read_json(tree: "Tree", name: str) -> dict[str, Any]:
     return parse_json(name, tree.read(name, 0, MOST_JSON + 1))
 
 
-def not_newer(tree: "Tree", marker: str, names: Iterable[str], slack: int = 0) -> None:
+def not_newer(tree: Tree, marker: str, names: Iterable[str], slack: int = 0) -> None:
     """Check that what is written last is the newest: a marker that is older than a file belongs to an earlier save.
 
     Args:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from tasks.pod.checkpoints import fingerprint, names, table
-from tasks.pod.checkpoints.evidence import UnclearError
+from tasks.pod.checkpoints.faults import UnclearError
 from tasks.pod.checkpoints.judge import judge_step
 from tasks.pod.checkpoints.tree import Tree, scan
 from tasks.pod.checkpoints.verdict import Checkpoint, Report

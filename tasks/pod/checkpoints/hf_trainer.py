@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.pod.checkpoints import archive, dcp, deepspeed, inert, ranks, weights
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, not_newer, read_json
+from tasks.pod.checkpoints.evidence import not_newer, read_json
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

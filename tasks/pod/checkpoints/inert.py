@@ -6,7 +6,7 @@ import struct
 from collections.abc import Collection
 from typing import Any
 
-from tasks.pod.checkpoints.evidence import TornError, UnclearError
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.opcodes import Machine
 from tasks.pod.checkpoints.stubs import Pairs, Persistent, Thing
 

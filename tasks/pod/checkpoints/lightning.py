@@ -6,7 +6,8 @@ The writers: lightning/fabric/utilities/cloud_io.py, lightning/pytorch/strategie
 from typing import Any
 
 from tasks.pod.checkpoints import archive, dcp, deepspeed, inert
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, not_newer, plural
+from tasks.pod.checkpoints.evidence import not_newer, plural
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

@@ -7,7 +7,8 @@ The writer: src/llamafactory/v1/core/utils/checkpoint.py
 import re
 
 from tasks.pod.checkpoints import archive, dcp, ranks, safetensors, weights
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, not_newer, read_json
+from tasks.pod.checkpoints.evidence import not_newer, read_json
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

@@ -9,7 +9,8 @@ import re
 from typing import Any
 
 from tasks.pod.checkpoints import archive, dcp, inert
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, not_newer, plural, read_json
+from tasks.pod.checkpoints.evidence import not_newer, plural, read_json
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

@@ -5,7 +5,8 @@ The writer: nemo/lightning/pytorch/callbacks/model_checkpoint.py
 """
 
 from tasks.pod.checkpoints import archive, dcp, megatron
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, not_newer
+from tasks.pod.checkpoints.evidence import not_newer
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

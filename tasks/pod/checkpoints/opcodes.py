@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from tasks.pod.checkpoints.evidence import UnclearError
+from tasks.pod.checkpoints.faults import UnclearError
 from tasks.pod.checkpoints.stubs import Global, Pairs, Persistent, Thing
 
 MOST_OPERATIONS = 10_000_000

@@ -4,7 +4,8 @@ files only tensorstore can read, so that a deep look settles nothing.
 The writer: checkpoint/orbax/checkpoint/_src/path/atomicity.py
 """
 
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, read_json
+from tasks.pod.checkpoints.evidence import read_json
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

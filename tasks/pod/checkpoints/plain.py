@@ -2,7 +2,8 @@
 that is not known may write more; elsewhere, or if the format was named, they are what they are."""
 
 from tasks.pod.checkpoints import archive, weights
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, plural
+from tasks.pod.checkpoints.evidence import plural
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

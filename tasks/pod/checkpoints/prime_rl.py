@@ -7,7 +7,8 @@ The writers: src/prime_rl/trainer/ckpt.py, src/prime_rl/orchestrator/ckpt.py
 import re
 
 from tasks.pod.checkpoints import archive, dcp, inert, ranks
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, not_newer, plural
+from tasks.pod.checkpoints.evidence import not_newer, plural
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

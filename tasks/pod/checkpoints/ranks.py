@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from tasks.pod.checkpoints.evidence import TornError, UnclearError
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.tree import Tree
 
 

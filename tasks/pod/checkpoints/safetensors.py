@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tasks.pod.checkpoints.evidence import MOST_JSON, TornError, UnclearError, parse_json
+from tasks.pod.checkpoints.evidence import MOST_JSON, parse_json
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.tree import Tree
 
 _BITS = {

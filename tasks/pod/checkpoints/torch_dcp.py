@@ -3,7 +3,7 @@
 import re
 
 from tasks.pod.checkpoints import dcp, ranks
-from tasks.pod.checkpoints.evidence import UnclearError
+from tasks.pod.checkpoints.faults import UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

@@ -7,7 +7,8 @@ The writer: torchtune/training/checkpointing/_checkpointer.py
 import re
 
 from tasks.pod.checkpoints import archive, weights
-from tasks.pod.checkpoints.evidence import UnclearError, not_newer
+from tasks.pod.checkpoints.evidence import not_newer
+from tasks.pod.checkpoints.faults import UnclearError
 from tasks.pod.checkpoints.format import Finding, Format, Step
 from tasks.pod.checkpoints.tree import Tree
 

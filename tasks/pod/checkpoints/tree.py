@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.pod.checkpoints.evidence import TornError, UnclearError
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 
 MOST_FILES = 200_000
 MOST_LEVELS = 32

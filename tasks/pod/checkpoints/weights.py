@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.pod.checkpoints import archive, safetensors
-from tasks.pod.checkpoints.evidence import TornError, UnclearError, not_newer, plural, read_json
+from tasks.pod.checkpoints.evidence import not_newer, plural, read_json
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.tree import Tree
 
 _SHARD = re.compile(r"(?:model|pytorch_model|adapter_model)[-_][0-9]+-of-[0-9]+\.(?:safetensors|bin)")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.pod.checkpoints import dcp, deep, inert
-from tasks.pod.checkpoints.evidence import TornError, UnclearError
+from tasks.pod.checkpoints.faults import TornError, UnclearError
 from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.judge import judge
 from tasks.pod.checkpoints.verdict import Verdict
