@@ -29,8 +29,8 @@ test-cluster: .venv/.installed-dev ## Run the tests on Kubernetes: a one-node on
 
 test-trainers: .venv/.installed-dev ## Run the tests with a real trainer; installs torch (gigabytes) into .slipway/trainers.
 	@test -x .slipway/trainers/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python .slipway/trainers
-	@$(BIN)/uv pip install --quiet --python .slipway/trainers/bin/python --torch-backend cpu torch transformers accelerate 2>/dev/null \
-		|| $(BIN)/uv pip install --quiet --python .slipway/trainers/bin/python torch transformers accelerate
+	@$(BIN)/uv pip install --quiet --python .slipway/trainers/bin/python --torch-backend cpu torch transformers accelerate trl datasets 2>/dev/null \
+		|| $(BIN)/uv pip install --quiet --python .slipway/trainers/bin/python torch transformers accelerate trl datasets
 	@$(BIN)/python -m pytest -m trainers tests/trainers
 
 lint: .venv/.installed-dev ## Check format, style and the floors of the house.
