@@ -11,7 +11,8 @@ from blocks.cluster import ClusterBlock
 from flows.naming import flow_run_label
 from flows.parameters import VolumeOrConfigs
 from tasks.errors import EXPECTED
-from tasks.reconciling import find_orphans, follow_orphans
+from tasks.flow_runs import SHORTEST_SILENCE
+from tasks.reconciling import end_dead_flow_runs, find_orphans, follow_orphans
 from tasks.stages.volume import usable_volumes
 from tasks.sweeping import drive_sweep, report_sweep
 
@@ -29,6 +30,7 @@ def reconcile(*, volume: VolumeOrConfigs = "", idle_minutes: Minutes = 10, clust
     """
     place = cluster.connect()
     idle = timedelta(minutes=idle_minutes)
+    end_dead_flow_runs(max(idle, SHORTEST_SILENCE))
     found = [find_orphans(place, name, idle) for name in ([volume] if volume else usable_volumes(place))]
     sweeps = [sweep for orphans in found for sweep in orphans.sweeps]
     # one follower a volume, and one a sweep: a long one must not keep the others waiting

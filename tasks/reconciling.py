@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from prefect import get_run_logger, task
+from prefect.client.orchestration import get_client
 from pydantic import BaseModel, ConfigDict
 
 from blocks.clusters.port import Cluster
 from tasks.errors import EXPECTED, quiet_engine
+from tasks.flow_runs import mark_crashed, silent_flow_runs
 from tasks.reporting import RunReporter
 from tasks.runs.follow import Progress, follow
 from tasks.runs.launch import Launch
@@ -55,6 +57,21 @@ def find_orphans(cluster: Cluster, volume: str, idle: timedelta) -> Orphans:
     if not launches and not sweeps:
         logger.info("volume %s: everything is looked after", volume)
     return Orphans(volume=volume, runs=tuple(launches), sweeps=tuple(sweeps))
+
+
+@task(name="end dead flow runs")
+def end_dead_flow_runs(silence: timedelta) -> list[str]:
+    """Have Prefect show as crashed what it shows as running and nobody runs: the names of those flow runs.
+
+    Args:
+        silence: how long they have sent no heartbeat.
+    """
+    with get_client(sync_client=True) as client:
+        dead = silent_flow_runs(client, silence)
+        for flow_run in dead:
+            mark_crashed(client, flow_run, silence)
+            get_run_logger().info("flow run %s is dead: no heartbeat; Prefect shows it as crashed now", flow_run.name)
+    return [flow_run.name for flow_run in dead]
 
 
 @task(name="follow", task_run_name="follow the orphans on {volume}")

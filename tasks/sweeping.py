@@ -149,6 +149,8 @@ class _Reporter:
     def notice(self, drive: Drive) -> None:
         for entry in drive.written:
             self._say(entry)
+        for warning in drive.warnings:
+            self._logger.warning(warning)
         for progress in drive.seen:
             for checkpoint in progress.checkpoints:
                 if checkpoint["path"] in progress.fresh:

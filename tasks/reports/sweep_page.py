@@ -22,7 +22,6 @@ def read_curves(cluster: Cluster, record: SweepRecord, runs: list[str]) -> Curve
     Args:
         runs: runs of the sweep; those that never trained have no curve.
     """
-
     trainer = record.request.base.adapter
     ask = {
         "offset": 0,

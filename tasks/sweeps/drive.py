@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
-from blocks.clusters.errors import NotFoundError
+from blocks.clusters.errors import NotFoundError, SlipwayError
 from blocks.clusters.port import Cluster
 from tasks.pod.errors import PodError
 from tasks.runs.follow import Progress, look
@@ -20,6 +20,7 @@ from tasks.runs.job import job_name, job_of
 from tasks.runs.launch import Launch, launch, write_end
 from tasks.runs.records import Attempt, PlanRecord, RunRecord
 from tasks.runs.records import End as RunEnd
+from tasks.runs.room import Room
 from tasks.sweeps.log import Closing, End, Entry, Node, Origin, Start, State, read_entry
 from tasks.sweeps.outcome import newest_of, outcome, value_of
 from tasks.sweeps.proposals import Proposals, proposals
@@ -52,10 +53,12 @@ class Drive:
     ) -> None:
         self.record = record
         self.search = record.request.search
-        self.state = State()
+        self.state = State(self.search.sign)
         self.watched: dict[str, Progress] = {}
         self.written: list[Entry] = []
         self.seen: list[Progress] = []
+        self.warnings: list[str] = []
+        self._room = Room(cluster, record.volume, lambda plan, text: self.warnings.append(f"{plan.run}: {text}"))
         self._cluster = cluster
         self._notice = notice
         self._sleep = sleep
@@ -97,7 +100,7 @@ class Drive:
 
     def _reread(self) -> None:
         shown = self._cluster.call(self.record.volume, "sweeps.show", {"sweep": self.record.sweep})
-        self.state, self._proposals = State(), proposals(self.search)
+        self.state, self._proposals = State(self.search.sign), proposals(self.search)
         for turn in shown["turns"]:
             self._apply(read_entry(entry) for entry in turn)
             self.state.turns += 1
@@ -236,8 +239,12 @@ class Drive:
         """Look at what lives, and once at what was over when it was taken up."""
         followed = {r: p for r, p in self.watched.items() if p.end is None or r not in self._looked_at}
         self.seen = list(followed.values())
+        self.warnings.clear()
         if followed:
             look(self._cluster, self.seen)
+        if any(progress.fresh for progress in self.seen):
+            with contextlib.suppress(SlipwayError):  # whoever can not be asked now is asked after the next save
+                self._room.look([progress.saved() for progress in self.seen if progress.end is None])
             self._looked_at |= followed.keys()
 
     def _ended(self) -> tuple[list[Entry], list[dict[str, Any]]]:

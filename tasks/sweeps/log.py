@@ -3,6 +3,7 @@
 The log is all there is: whoever reads it again knows what the one before knew, and draws the same next.
 """
 
+from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -129,12 +130,14 @@ class State:
     """Where a sweep stands after the entries so far.
 
     Args:
+        sign: 1 where less is better, -1 where more is.
         turns: how many turns its log has.
         nodes: runs, in the order in which they were begun.
         failed: how many runs have failed.
         failed_trials: how many of those were no forks.
     """
 
+    sign: int = 1
     turns: int = 0
     nodes: dict[str, Node] = field(default_factory=dict)
     intervals: dict[int, Interval] = field(default_factory=dict)
@@ -144,6 +147,7 @@ class State:
     failed_trials: int = 0
     _live: dict[str, Node] = field(default_factory=dict)
     _of_trial: dict[int, list[Node]] = field(default_factory=dict)
+    _rungs: dict[int, list[tuple[float, int, str]]] = field(default_factory=dict)
 
     def apply(self, entry: Entry) -> None:
         match entry:
@@ -157,6 +161,9 @@ class State:
                 node = self.nodes[entry.run]
                 node.end = entry
                 self._live.pop(entry.run, None)
+                if entry.state == "completed" and entry.value is not None:
+                    start = node.start
+                    insort(self._rungs.setdefault(start.stage, []), (self.sign * entry.value, start.trial, start.run))
                 if entry.state == "failed":
                     self.failed += 1
                     self.failed_trials += not node.start.stage
@@ -188,6 +195,10 @@ class State:
         """Of the runs that are over."""
         return sum(node.end.gpu_hours for node in self.nodes.values() if node.end)
 
+    def rung(self, stage: int) -> list[str]:
+        """The runs of a stage that completed, the best first."""
+        return [run for _, _, run in self._rungs.get(stage, ())]
+
     def of_trial(self, trial: int) -> list[Node]:
         return self._of_trial.get(trial, [])
 
@@ -201,13 +212,17 @@ class State:
         Args:
             sign: 1 where less is better, -1 where more is.
         """
-        found = [node for node in self.nodes.values() if node.value is not None]
+        found = [n for n in self.nodes.values() if n.end and n.end.state == "completed" and n.value is not None]
         return sorted(found, key=lambda node: (sign * (node.value or 0), node.start.trial, -node.start.stage))
 
 
-def replay(turns: Iterable[list[Entry]]) -> State:
-    """What the turns of a log come to."""
-    state = State()
+def replay(turns: Iterable[list[Entry]], sign: int = 1) -> State:
+    """What the turns of a log come to.
+
+    Args:
+        sign: 1 where less is better, -1 where more is.
+    """
+    state = State(sign)
     for turn in turns:
         for entry in turn:
             state.apply(entry)

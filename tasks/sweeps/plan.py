@@ -214,7 +214,7 @@ def _first(request: SweepRequest) -> Iterator[Start]:
     """The first trials, as they will be drawn if none of them is over before the last of them begins."""
     parallel = request.search.limits.model_copy(update={"parallel": max(_SHOWN, request.search.limits.parallel)})
     search = request.search.model_copy(update={"limits": parallel})
-    state, drawn = State(), proposals(search)
+    state, drawn = State(search.sign), proposals(search)
     for _ in range(_SHOWN):
         for entry in moves(request.sweep, search, state, drawn, _Nothing()):
             state.apply(entry)

@@ -55,7 +55,8 @@ def read_sweep(cluster: Cluster, volume: str, sweep: str) -> tuple[SweepRecord, 
 def read_shown(shown: dict[str, Any]) -> tuple[SweepRecord, State]:
     """The same, of what `sweeps.show` said."""
     record = SweepRecord.read(f"sweep {shown['sweep']}", shown["plan"])
-    return record, replay([read_entry(entry) for entry in turn] for turn in shown["turns"])
+    turns = ([read_entry(entry) for entry in turn] for turn in shown["turns"])
+    return record, replay(turns, record.request.search.sign)
 
 
 def read_sweeps(cluster: Cluster, volume: str) -> tuple[list[tuple[SweepRecord, State]], dict[str, str]]:

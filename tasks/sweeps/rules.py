@@ -87,8 +87,9 @@ def _promotion(sweep: str, search: Search, state: State) -> list[Entry]:
         return []
     halving = search.halving
     for rung in range(halving.rungs - 2, -1, -1):
-        done = [node for node in state.ranked(search.sign) if node.start.stage == rung]
-        for place, node in enumerate(done[: len(done) // halving.factor]):
+        done = state.rung(rung)
+        for place, run in enumerate(done[: len(done) // halving.factor]):
+            node = state.nodes[run]
             end = node.end
             if end is None or end.newest is None or _is_forked(state, node):
                 continue

@@ -10,6 +10,7 @@ from blocks.clusters.job import JobState
 from blocks.clusters.size import format_size
 from tasks.runs.job import RUN_LABEL
 from tasks.runs.launch import read_run
+from tasks.sweeps.records import read_sweep
 from tests.browser.forms import PREFIX, SLOW_MACHINE, RunForm, RunPage
 from tests.conftest import Running
 
@@ -80,6 +81,19 @@ def test_the_fork_form_continues_a_run(running: Running, page: Page, site: str, 
     plan = read_run(running.cluster, VOLUME, f"forked-{ui}").plan
     assert plan.resolved.source is not None
     assert (plan.resolved.source.run, plan.resolved.source.step, plan.max_steps) == ("parent", 20, 30)
+
+
+@both
+def test_the_sweep_form_searches_with_the_axes_that_it_shows(running: Running, page: Page, site: str, ui: str) -> None:
+    form = RunForm(page, site, ui, deployment(running, "sweep/local"))
+
+    form.fill(name=f"swept-{ui}", volume=VOLUME, set={"pace.step_seconds": 0})
+    flow_run = form.submit()
+
+    running.completed(flow_run)
+    record, state = read_sweep(running.cluster, VOLUME, f"swept-{ui}")
+    assert record.request.search.method == "halving" and state.trials == record.request.search.planned == 8
+    assert all(4 <= node.start.point["data.batch_size"] <= 8 for node in state.nodes.values())
 
 
 @both

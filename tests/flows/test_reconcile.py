@@ -3,11 +3,16 @@
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
+
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from blocks.clusters.job import JobState
 from deployments.processes import noted
 from deployments.stack import DEMO, PROJECT
+from tasks.flow_runs import mark_crashed, silent_flow_runs
 from tasks.runs.launch import read_run
 from tasks.sweeps.records import read_sweep
 from tests.conftest import Running
@@ -52,6 +57,20 @@ def furnish(running: Running, folder: Path) -> None:
     (folder / "sweep.toml").write_text(SWEEP)
 
 
+def check_that_the_dead_flow_runs_are_found_and_ended(running: Running) -> None:
+    """Prefect shows both as running; nobody has told it otherwise."""
+    with temporary_settings({PREFECT_API_URL: running.url}), get_client(sync_client=True) as client:
+        ours = ["finetune", "sweep"]
+        until(lambda: len(silent_flow_runs(client, timedelta(0), ours)) == 2, "the first heartbeats to be on record")
+        assert silent_flow_runs(client, timedelta(hours=1), ours) == []
+        dead = silent_flow_runs(client, timedelta(0), ours)
+        assert sorted(run.name for run in dead) == ["finetune orphan", "sweep left"]
+        for run in dead:
+            mark_crashed(client, run, timedelta(minutes=10))
+            state = running.state(str(run.id))
+            assert (state["type"], "no heartbeat for 10 minutes" in state["message"]) == ("CRASHED", True)
+
+
 def test_what_lost_its_flow_is_followed_to_its_end_and_nothing_runs_twice(running: Running, tmp_path: Path) -> None:
     furnish(running, tmp_path)
     env = {**os.environ, **running.env, "PYTHONPATH": str(PROJECT)}
@@ -71,6 +90,7 @@ def test_what_lost_its_flow_is_followed_to_its_end_and_nothing_runs_twice(runnin
         process.wait()
     assert read_run(running.cluster, VOLUME, "orphan").followed_at is not None
 
+    check_that_the_dead_flow_runs_are_found_and_ended(running)
     taken_up = running.run("reconcile/local", volume=VOLUME, idle_minutes=0)
     running.completed(taken_up)
 

@@ -31,8 +31,8 @@ class SweepDesk:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
 
-    def request(self, name: str, how: Search, **changes: Any) -> SweepRequest:
-        base = self.desk.request(name, resources=Resources(cpus=0.1), **changes)
+    def request(self, name: str, how: Search, *, gpus: int = 0, **changes: Any) -> SweepRequest:
+        base = self.desk.request(name, resources=Resources(cpus=0.1, gpus=gpus), **changes)
         return ask_sweep(name, how, base)
 
     def record(self, request: SweepRequest) -> SweepRecord:

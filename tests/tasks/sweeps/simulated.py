@@ -20,7 +20,7 @@ class Simulation:
 
     def __init__(self, search: Search, score: Score, log: list[Entry] | None = None) -> None:
         self.search, self._score = search, score
-        self.state, self.log = State(), []
+        self.state, self.log = State(search.sign), []
         self._proposals = proposals(search)
         self.steps: dict[str, int] = {}
         for entry in log or []:

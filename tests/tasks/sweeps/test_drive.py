@@ -1,5 +1,6 @@
 """Sweeps with real trainers on the local cluster, driven by a process that is killed twice."""
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -7,13 +8,17 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
+from blocks.clusters.local.cluster import LocalCluster
 from deployments.stack import PROJECT
 from tasks.runs.job import RUN_LABEL, VOLUME_LABEL
 from tasks.runs.launch import read_run
+from tasks.sweeps.drive import Drive
 from tasks.sweeps.log import Start, State, read_entry
 from tasks.sweeps.records import SweepRecord, read_sweep
+from tests.tasks.conftest import Desk
 from tests.tasks.sweeps.conftest import SweepDesk, search
 
 AXES = {"optim.lr": {"choices": [0.001, 0.004, 0.01]}, "data.batch_size": {"choices": [1, 2, 3, 4]}}
@@ -116,6 +121,51 @@ def test_a_population_of_eight_over_four_intervals(sweeps: SweepDesk, root: Path
         assert start.origin.step % 5 == 0 and start.point != parent.point
         resume = read_run(sweeps.desk.cluster, "v", start.run).attempts[0].resume
         assert (resume.kind, resume.step) == ("hold", start.origin.step)
+
+
+def test_a_sweep_that_has_used_up_its_gpu_hours_stops_what_trains_and_ends(desk: Desk, tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path / "gpus", gpus={"x": 2}, poll_seconds=0.1)
+    sweeps = SweepDesk(Desk(cluster, desk.hub, desk.assets))
+    how = search(limits={"trials": 50, "parallel": 2, "gpu_hours": 2 / 3600})
+    state = sweeps.run(sweeps.request("u", how, gpus=1, max_steps=1000, pace__step_seconds=0.1))
+
+    assert state.over is not None and "GPU hours are used up" in state.over.reason
+    assert [node.end.state for node in state.nodes.values() if node.end] == ["stopped", "stopped"]
+    assert state.gpu_hours >= 2 / 3600 and not any(job.live for job in cluster.jobs.find({}))
+
+
+def test_a_trial_whose_process_is_lost_goes_on_as_the_same_trial(sweeps: SweepDesk) -> None:
+    how = search(limits={"trials": 2, "parallel": 2})
+    lost: list[str] = []
+
+    def lose_one(drive: Drive) -> None:
+        """Kill the supervisor and the program of a trial, as a machine that goes down does."""
+        for run, progress in drive.watched.items():
+            if progress.checkpoints and progress.end is None and not lost:
+                lost.append(run)
+                end_processes_of(progress.launch.job)
+
+    state = sweeps.run(sweeps.request("l", how, max_steps=30, ckpt__interval=5, pace__step_seconds=0.1), lose_one)
+
+    assert state.trials == 2 and state.failed == 0 and lost
+    attempts = read_run(sweeps.desk.cluster, "v", lost[0]).attempts
+    assert [a.end.state for a in attempts if a.end] == ["lost", "completed"]
+    assert attempts[1].resume.kind == "own" and attempts[1].resume.step >= 5
+
+
+def end_processes_of(job: str) -> None:
+    """The supervisor first: it would write down how the program ended."""
+    named = [p for p in psutil.process_iter() if _words(p).count(job)]
+    for process in sorted(named, key=lambda p: "supervisor" not in _words(p)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def _words(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline()) + process.environ().get("SLIPWAY_SCRATCH", "")
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return ""
 
 
 def promotions(sweeps: SweepDesk, sweep: str) -> list[tuple[str, str, State]]:
