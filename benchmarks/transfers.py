@@ -30,7 +30,7 @@ def main(mib: int) -> None:
         print(f"time to a shell, from nothing     {_seconds(lambda: _shell(cluster)):.1f} s")
         session = cluster.sessions.open("shelf")
         print(f"time to a shell, session is open  {_seconds(lambda: _shell(cluster)):.1f} s\n")
-        for what, count, size in (("one file", 1, mib * MIB), ("small files", mib * MIB // 16 // 65536, 65536)):
+        for what, count, size in (("one-file", 1, mib * MIB), ("small-files", mib * MIB // 16 // 65536, 65536)):
             source = _write(Path(folder) / what, count, size)
             print(f"{what}: {count} of {size / MIB:g} MiB")
             _compare(cluster, kubernetes, session.id, source, count * size)
@@ -57,7 +57,7 @@ def _compare(cluster: KubernetesCluster, kubernetes: TestCluster, pod: str, sour
         subprocess.run([*kubectl, "cp", f"{pod}:/volume/{there}", str(target)], check=True, capture_output=True)
 
     def tar_in(there: str) -> None:
-        command = f"tar -C {work} -cf - '{source.name}' | {' '.join(kubectl)} exec -i {pod} -- sh -c "
+        command = f"tar -C {work} -cf - {source.name} | {' '.join(kubectl)} exec -i {pod} -- sh -c "
         command += f"'mkdir /volume/{there} && tar -C /volume/{there} -xf -'"
         subprocess.run(command, shell=True, check=True, capture_output=True)
 
@@ -74,7 +74,7 @@ def _compare(cluster: KubernetesCluster, kubernetes: TestCluster, pod: str, sour
     taken: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in ways}
     for number in range(ROUNDS):
         for way, (put, get) in ways.items():
-            there = f"{source.name.replace(' ', '-')}-{way.split()[0]}-{number}"
+            there = f"{work.name}-{way.split()[0]}-{number}"
             taken[way][0].append(_seconds(lambda put=put, there=there: put(there)))  # type: ignore[misc]
             taken[way][1].append(_seconds(lambda get=get, there=there: get(there)))  # type: ignore[misc]
             subprocess.run(["rm", "-rf", str(work / f"out-{there}")], check=True)

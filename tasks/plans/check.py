@@ -178,7 +178,8 @@ def _config(request: RunRequest, checks: Checks) -> Needs | None:
     steps = f"{needs.max_steps} steps" if needs.max_steps else "no last step"
     checks.add(Mark.READY, f"trainer {trainer.kind}", steps)
     asked = request.trainer.resources
-    if asked.nodes > 1 and trainer.ranks(asked.gpus, asked.nodes) == trainer.ranks(asked.gpus, 1):
+    alone = needs.one_node or trainer.ranks(asked.gpus, asked.nodes) == trainer.ranks(asked.gpus, 1)
+    if asked.nodes > 1 and alone:
         detail = f"runs on one node, and {asked.nodes} are asked for."
         checks.add(Mark.BLOCKED, f"trainer {trainer.kind}", detail, "Ask for one.")
     if needs.checkpoint_every == 0:
@@ -187,9 +188,8 @@ def _config(request: RunRequest, checks: Checks) -> Needs | None:
     elif needs.weights_only:
         detail = "saves weights without an optimizer: it can neither be resumed nor forked"
         checks.add(Mark.WARNING, f"trainer {trainer.kind}", detail, "Let the config save whole checkpoints.")
-    given = request.trainer.resources.gpus
-    if needs.gpus is not None and needs.gpus != given:
-        detail = f"asks for {needs.gpus} GPUs, and the trainer's resources give the run {given}."
+    if needs.gpus is not None and needs.gpus != asked.gpus:
+        detail = f"asks for {needs.gpus} GPUs, and the trainer's resources give the run {asked.gpus}."
         checks.add(Mark.BLOCKED, "config GPUs", detail, "Set gpus in the trainer's resources to the same number.")
     return needs
 

@@ -89,7 +89,7 @@ def _made_of(story: Story) -> dict[str, Any]:
     return {
         "config": plan.config,
         "trainer": plan.request.trainer.model_dump(mode="json"),
-        **resolved,
+        **{name: value or {} for name, value in resolved.items()},
         "volume": plan.volume,
         "version": plan.version,
     }

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from blocks.clusters.job import JobState, SecretRef
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
@@ -31,7 +32,8 @@ def block(kubernetes: TestCluster, owner: str, demo_assets: Path, running: Runni
     from blocks.kubernetes_cluster import KubernetesCluster as Block
 
     settings = kubernetes.settings(pod_patch=on_this_machine(demo_assets)).model_dump()
-    document = Block(owner=owner, **settings).save(owner)
+    with temporary_settings({PREFECT_API_URL: running.url}):
+        document = Block(owner=owner, **settings).save(owner)
     yield {"$ref": {"block_document_id": str(document)}}
 
 
@@ -45,10 +47,12 @@ def hub(running: Running, owner: str, cluster: KubernetesCluster) -> Iterator[ob
 
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hub"}, "stringData": {"token": TOKEN}}
     cluster.api.post(f"/api/v1/namespaces/{owner}/secrets", secret)
-    usual = HuggingFaceHub.load("demo")
-    assert isinstance(usual, HuggingFaceHub)
     token = SecretRef(name="hub", key="token")
-    yield {"$ref": {"block_document_id": str(HuggingFaceHub(endpoint=usual.endpoint, token=token).save(owner))}}
+    with temporary_settings({PREFECT_API_URL: running.url}):
+        usual = HuggingFaceHub.load("demo")
+        assert isinstance(usual, HuggingFaceHub)
+        document = HuggingFaceHub(endpoint=usual.endpoint, token=token).save(owner)
+    yield {"$ref": {"block_document_id": str(document)}}
 
 
 def test_the_pipeline_runs_as_pods_and_tells_its_token_to_nobody(

@@ -34,6 +34,22 @@ seed: 1
 use_cpu: true
 disable_tqdm: true
 """
+TRL = """
+model_name_or_path: /volume/models/llama
+dataset_name: datasets/harbour
+dataset_text_field: text
+max_steps: 8
+max_length: 64
+per_device_train_batch_size: 2
+learning_rate: 1e-3
+save_steps: 4
+logging_steps: 1
+report_to: none
+eval_strategy: "no"
+use_cpu: true
+bf16: false
+disable_tqdm: true
+"""
 
 pytestmark = [
     pytest.mark.trainers,
@@ -56,11 +72,11 @@ def desk(cluster: LocalCluster, demo_assets: Path) -> Desk:
     return Desk(cluster, HubAccess(endpoint="http://127.0.0.1:9"), demo_assets)  # no Hub is needed
 
 
-def request(desk: Desk, run: str, **changes: Any) -> RunRequest:
-    options = {"program": str(HERE / "train.py"), "interpreter": str(PYTHON)}
+def request(desk: Desk, run: str, config: str = CONFIG, **changes: Any) -> RunRequest:
+    options = {"interpreter": str(PYTHON)} | ({"program": str(HERE / "train.py")} if config == CONFIG else {})
     trainer = TrainerSettings(kind="transformers", options=options)
     data = DatasetRequest(name="harbour", source=str(desk.assets / "harbour"))
-    return ask_run(run, CONFIG, trainer, changes=changes, volume="v", dataset=data)
+    return ask_run(run, config, trainer, changes=changes, volume="v", dataset=data)
 
 
 def losses(progress: Progress) -> dict[int, float]:
@@ -98,3 +114,15 @@ def test_killed_in_a_save_continued_and_forked_it_has_the_losses_of_an_undisturb
     assert losses(forked) == {step: loss for step, loss in expected.items() if step > 30}
     state = tmp_path / "cluster/volumes/me/v/runs/fork/checkpoint-40/trainer_state.json"
     assert json.loads(state.read_text())["global_step"] == 40
+
+
+def test_trls_own_sft_which_passes_no_checkpoint_on_continues_all_the_same(desk: Desk) -> None:
+    if subprocess.run([PYTHON, "-c", "import trl, datasets"], capture_output=True).returncode:
+        pytest.skip("no TRL: run `make test-trainers`")
+    whole = desk.train(request(desk, "whole", TRL))
+    assert ended(whole) == "completed", whole.end
+
+    forked = desk.train(ask_fork(desk.cluster, "v", "whole", "fork", step=4))
+    assert ended(forked) == "completed", forked.end
+    assert losses(forked) == {step: loss for step, loss in losses(whole).items() if step > 4}
+    assert len(losses(forked)) == 4

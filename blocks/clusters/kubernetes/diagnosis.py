@@ -116,9 +116,12 @@ def _was_taken_back(job: Json, pod: Json) -> bool:
     """Whether a pod goes because its job was suspended, as a queue does it, and may since have been started again."""
     if not pod["metadata"].get("deletionTimestamp"):
         return False
-    started = read_time((job.get("status") or {}).get("startTime"))  # of the present start; none while suspended
+    status = job.get("status") or {}
+    started = read_time(status.get("startTime"))  # of the present start; none while suspended, and a moment longer
     made = read_time(pod["metadata"].get("creationTimestamp"))
-    return bool(job["spec"].get("suspend")) or (made is not None and started is not None and made < started)
+    if started is None:
+        return bool(job["spec"].get("suspend")) or any(c["type"] == "Suspended" for c in status.get("conditions") or ())
+    return bool(job["spec"].get("suspend")) or (made is not None and made < started)
 
 
 def _decided(text: str) -> Diagnosis:

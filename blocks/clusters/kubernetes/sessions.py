@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from blocks.clusters.errors import ConflictError, NotFoundError, SlipwayError
+from blocks.clusters.errors import CUT_OFF, ConflictError, NotFoundError, ProgramError, SlipwayError
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes import manifests
 from blocks.clusters.kubernetes.api import Api, ApiError
@@ -43,8 +43,9 @@ class KubernetesSessions:
         """As the port says; it ends when it is stopped, when it is idle, or when nothing is started in it."""
         for there in self.list() if reuse else ():
             if there.volume == volume and not there.internal and there.writable >= writable:
-                self._running(there.id)
-                return there.model_copy(update={"reused": True})
+                with contextlib.suppress(ProgramError):  # it ends at this moment
+                    self._running(there.id)
+                    return there.model_copy(update={"reused": True})
         single_node = self._single_node(volume)
         name = f"session-{secrets.token_hex(4)}"
         self._api.post(
@@ -157,7 +158,7 @@ class KubernetesSessions:
         while True:
             pod = self._api.find(self._place.pod(name))
             if pod is None or not _is_live(pod):
-                raise SlipwayError(f"The session {name} ended before it could be used.", "Try again.")
+                raise ProgramError(f"The session {name} ended before it could be used.", "Try again.", CUT_OFF)
             found = self._diagnose(pod)
             if found.state == "running":
                 return pod

@@ -44,6 +44,7 @@ class Needs:
         formats: of the dataset's files that it reads: "jsonl", "parquet"; empty where that is not known.
         columns: sets of columns, of which each row must have one; empty where that is not known.
         gpus: GPUs a node that the config itself asks for; None where it says nothing of them.
+        one_node: it can not be trained on several nodes.
         weights_only: its checkpoints hold no optimizer: a run can neither be resumed from them nor forked.
     """
 
@@ -58,6 +59,7 @@ class Needs:
     formats: tuple[str, ...] = ()
     columns: tuple[tuple[str, ...], ...] = ()
     gpus: int | None = None
+    one_node: bool = False
     weights_only: bool = False
 
 

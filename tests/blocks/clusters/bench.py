@@ -44,7 +44,7 @@ class Bench:
             "name": name,
             "request_hash": "asked",
             "command": ("python", "-c", code, *arguments),
-            "cpus": 0.5,
+            "cpus": 0.1,
             **changes,
         }
         return Job(**asked)

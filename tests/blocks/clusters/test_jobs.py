@@ -47,7 +47,7 @@ def test_submitting_it_again_adopts_it_whatever_its_state(bench: Bench) -> None:
 def test_two_processes_that_submit_it_at_the_same_moment_start_it_once(bench: Bench) -> None:
     bench.volume()
     code = (
-        "job = Job(name='one', request_hash='asked', cpus=0.5, mounts=(Mount(volume='shelf', read_only=False),),\n"
+        "job = Job(name='one', request_hash='asked', cpus=0.1, mounts=(Mount(volume='shelf', read_only=False),),\n"
         "  command=('python', '-c', 'import sys; open(sys.argv[1], \"a\").write(\"x\")', '/volume/starts'))\n"
         "print('ready', flush=True); sys.stdin.readline(); print(cluster.jobs.submit(job).uid)"
     )

@@ -102,6 +102,14 @@ def test_gpus_of_the_config_and_of_the_resources_have_to_agree(desk: Desk) -> No
     assert not plan(desk, "prime-rl", {"deployment.num_train_gpus": 4}, gpus=4).blocked
 
 
+def test_reinforcement_learning_runs_on_one_node(desk: Desk) -> None:
+    kind, _, text = GOOD["prime-rl-rl"]
+    trainer = TrainerSettings(kind=kind, resources=Resources(gpus=2, nodes=2))
+    asked = ask_run("r", text, trainer, changes=GIVEN["prime-rl-rl"], volume="v")
+    blocked = make_plan(desk.cluster, desk.hub, asked).blocked
+    assert "trainer prime-rl: runs on one node, and 2 are asked for." in {f"{i.subject}: {i.detail}" for i in blocked}
+
+
 def test_a_wrong_option_of_a_trainer_is_refused(desk: Desk) -> None:
     with pytest.raises(BadInputError, match="rl_reads_volume"):
         plan(desk, "prime-rl", rl_reads_volume=1)

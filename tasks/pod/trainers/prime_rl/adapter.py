@@ -70,6 +70,7 @@ class PrimeRL(Base):
             schedule_remedy=_NEW_SCHEDULE,
             columns=() if is_rl else (("messages",), ("prompt", "completion")),
             gpus=_gpus(config, is_rl),
+            one_node=is_rl,
         )
 
     def without_resume(self, config: Mapping[str, Any]) -> dict[str, Any]:

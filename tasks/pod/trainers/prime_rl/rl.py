@@ -6,6 +6,7 @@ from typing import Any
 
 from tasks.pod.trainers.adapter import Problem
 from tasks.pod.trainers.prime_rl.keys import RL_TABLES
+from tasks.pod.trainers.prime_rl.renderers import NAMES, RENDERERS
 from tasks.pod.trainers.prime_rl.sft import alone, table, text
 from tasks.pod.trainers.references import model_problems
 from tasks.pod.trainers.schema import OURS, nearest
@@ -60,6 +61,9 @@ def render(config: Mapping[str, Any], weights: str, reads_volume: bool) -> dict[
         for part in where.split("."):
             place = place[part]
         place[key] = name
+    known = RENDERERS.get(model_of(config).partition("@")[0])
+    if reads_volume and known and text(config, "orchestrator.renderer", "name") in ("", "auto"):
+        final["orchestrator"].setdefault("renderer", {})["name"] = known
     return final
 
 
@@ -81,6 +85,10 @@ def _model(config: Mapping[str, Any], reads_volume: bool) -> Iterator[Problem]:
             reason = f"is {name!r}, and {where}.{key} is {model!r}: one model is staged for all roles."
             yield Problem(f"{other}.{its_key}", reason, "Remove it.")
     if reads_volume:
+        if model.partition("@")[0] not in RENDERERS and text(config, "orchestrator.renderer", "name") in ("", "auto"):
+            reason = "is missing: prime-rl looks it up by the Hub id, and finds none for a path."
+            remedy = f'Add `name = "qwen3"` to [orchestrator.renderer], or another of {", ".join(NAMES)}.'
+            yield Problem("orchestrator.renderer.name", reason, remedy)
         return
     why = (
         "prime-rl loads the model in three roles (trainer, orchestrator, inference), and whether the installed version "

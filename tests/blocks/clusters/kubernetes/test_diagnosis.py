@@ -167,6 +167,7 @@ def test_a_pod_that_goes_because_a_queue_took_its_job_back_is_no_lost_job() -> N
     gone["metadata"] |= {"deletionTimestamp": ago(0), "deletionGracePeriodSeconds": 30}
     assert diagnose(job_with(), gone, SETTINGS, NOW).state == JobState.LOST
     assert diagnose(job_with(suspend=True), gone, SETTINGS, NOW).state == JobState.QUEUED
+    assert diagnose(job_with({"type": "Suspended"}), gone, SETTINGS, NOW).state == JobState.QUEUED  # about to start
     again = job_with()
     again["status"]["startTime"] = ago(2)  # started again, and the pod of the first start is not gone yet
     assert diagnose(again, gone, SETTINGS, NOW).state == JobState.QUEUED

@@ -146,11 +146,11 @@ def test_a_run_can_not_write_outside_its_own_directory(k8s: KubernetesBench) -> 
 
 def test_a_session_that_is_killed_is_opened_again_and_the_call_is_answered(k8s: KubernetesBench) -> None:
     k8s.volume()
-    assert k8s.cluster.call("shelf", "runs.list", {}) == {"runs": []}
+    assert k8s.cluster.call("shelf", "runs.list", {})["runs"] == []
     (session,) = k8s.cluster.sessions.list()
     assert session.internal
     k8s.real.api.delete(k8s.core("pods", session.id), grace_seconds=0)
-    assert k8s.cluster.call("shelf", "runs.list", {}) == {"runs": []}
+    assert k8s.cluster.call("shelf", "runs.list", {})["runs"] == []
 
 
 def test_a_namespace_that_is_not_there_is_said(k8s: KubernetesBench) -> None:

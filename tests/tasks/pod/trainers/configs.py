@@ -156,6 +156,9 @@ group_size = 16
 [[orchestrator.train.source]]
 name = "reverse"
 
+[orchestrator.train.source.env.taskset]
+id = "reverse-text"
+
 [trainer.optim]
 lr = 3e-6
 

@@ -142,9 +142,14 @@ def test_where_its_three_roles_can_read_a_path_rl_gets_it_in_all_of_them() -> No
         trainer.parse(GOOD["prime-rl-rl"][2]),
         {"model__name": "/volume/models/m", "inference__vllm": {"model": "/volume/models/m"}},
     )
+    assert [problem.key for problem in trainer.problems(config)] == ["orchestrator.renderer.name"]
+    config["orchestrator"]["renderer"] = {"name": "qwen3"}
     assert trainer.problems(config) == []
     after = trainer.parse(trainer.render(config, PLACES))
     assert after["model"]["name"] == after["inference"]["vllm"]["model"] == "/volume/hub/w"
+    pinned = changed(trainer.parse(GOOD["prime-rl-rl"][2]), {"model__name": "Qwen/Qwen3-0.6B@v1"})
+    assert trainer.problems(pinned) == []
+    assert trainer.parse(trainer.render(pinned, PLACES))["orchestrator"]["renderer"] == {"name": "qwen3"}
 
 
 @pytest.mark.parametrize(
