@@ -28,8 +28,12 @@ class Record(BaseModel):
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            wrong = error.errors()[0]
+            newer = [found for found in error.errors() if found["type"] == "extra_forbidden"]
+            wrong = (newer or error.errors())[0]
             where = ".".join(str(part) for part in wrong["loc"])
+            if newer:
+                what = f"What is on record of {name} has {where}, which this version of Slipway does not know."
+                raise SlipwayError(what, "Use the version that wrote it, or a newer one.") from None
             raise SlipwayError(
                 f"What is on record of {name} is damaged: {where}: {wrong['msg']}.",
                 "Restore it from a backup of the volume.",

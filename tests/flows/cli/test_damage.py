@@ -59,6 +59,13 @@ def test_a_damaged_record_is_named_and_the_other_runs_are_listed(
         bench("models", "remove", "slipway/tiny-lm", "--volume", "bench", "--yes").refused(1, words)
 
 
+def test_a_record_of_a_newer_version_is_no_damaged_one(bench: Slipway, records: Path) -> None:
+    plan = json.loads((records / "plan.json").read_text())
+    plan["request"]["colour"] = "blue"
+    (records / "plan.json").write_text(json.dumps(plan))
+    bench("runs", "show", "more").refused(1, "plan.request.colour", "this version of Slipway does not know")
+
+
 def test_an_attempt_that_is_gone_from_the_records_is_missed(bench: Slipway, records: Path) -> None:
     (records / "attempts" / "1.json").rename(records / "attempts" / "2.json")
     try:
