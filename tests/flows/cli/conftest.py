@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -104,6 +105,11 @@ class Slipway:
         process = self.start(*arguments, env=env)
         out, err = process.communicate(timeout=120)
         return Answer(process.returncode, out, err)
+
+    def copy(self, folder: Path) -> "Slipway":
+        """The same folder again, for tests that add or take away."""
+        shutil.copytree(self.folder, folder, copy_function=os.link)
+        return Slipway(folder)
 
     @property
     def cluster(self) -> Cluster:

@@ -76,9 +76,11 @@ def test_a_killed_trainer_is_one_message_with_its_last_lines(yard: Slipway, pref
     assert "killed by SIGKILL" in yard("runs", "show", "doomed").out
 
 
-def test_register_saves_the_settings(yard: Slipway, prefect_server: dict[str, str]) -> None:
-    saved = yard.process("register", "-o", "json", env=prefect_server)
-    assert saved.json == ["local-cluster/local", "hugging-face-hub/public", "trainer/tiny"]
+def test_register_saves_the_settings(tmp_path: Path, prefect_server: dict[str, str]) -> None:
+    office = Slipway(tmp_path)  # names of its own: the deployments of this server use the usual ones
+    office.write("slipway.toml", '[clusters.office]\nroot = "x"\n[hubs.office]\n[trainers.office]\nkind = "tiny"\n')
+    saved = office.process("register", "-o", "json", env=prefect_server)
+    assert saved.json == ["local-cluster/office", "hugging-face-hub/office", "trainer/office"]
 
 
 def test_without_any_server_a_fork_starts_one_and_stops_it(yard: Slipway, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`slipway models|datasets`: what is staged, how others read it, and what is not taken away. No Prefect is there."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,8 +25,7 @@ print(len(tensors))
 @pytest.fixture
 def copied(bench: Slipway, tmp_path: Path) -> Slipway:
     """The bench, for a test that takes something away."""
-    shutil.copytree(bench.folder, tmp_path / "copy", copy_function=os.link)
-    return Slipway(tmp_path / "copy")
+    return bench.copy(tmp_path / "copy")
 
 
 @pytest.mark.parametrize("words", [("models",), ("models", "list")])

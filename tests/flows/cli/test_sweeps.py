@@ -47,6 +47,12 @@ def begun(bench: Slipway, name: str, *changes: tuple[str, str]) -> SweepRecord:
     return claim_sweep(bench.cluster, plan, [(found.weights, found.dataset) for found in resolved])
 
 
+@pytest.fixture(scope="module", name="bench")
+def bench_of_its_own(bench: Slipway, tmp_path_factory: pytest.TempPathFactory) -> Slipway:
+    """The other tests' bench has no sweeps."""
+    return bench.copy(tmp_path_factory.mktemp("swept") / "bench")
+
+
 @pytest.fixture(scope="module")
 def swept(bench: Slipway) -> Slipway:
     """With a sweep `halved` of 4 trials that is over."""

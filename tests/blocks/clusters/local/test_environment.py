@@ -55,7 +55,7 @@ def test_a_job_can_run_the_programs_beside_the_data(local: LocalBench) -> None:
     command = ("python", "-m", "tasks.pod.program", "runs.list", "{}")
     local.cluster.jobs.submit(local.job("one", command=command, mounts=(Mount(volume="shelf"),)))
     assert local.ended("one").state == JobState.COMPLETED
-    assert json.loads(list(local.cluster.jobs.logs("one"))[-1]) == {"ok": {"runs": []}}
+    assert json.loads(list(local.cluster.jobs.logs("one"))[-1]) == {"ok": {"runs": [], "damaged": {}}}
 
 
 def test_nothing_else_of_the_submitters_environment_reaches_a_job(
