@@ -1,11 +1,14 @@
 """`slipway runs release` and `slipway runs delete`."""
 
+from pathlib import Path
+
 from blocks.settings import load_settings
 from tasks.runs.ask import ask_fork, ask_run
 from tests.flows.cli.conftest import CONFIG, Slipway, _train
 
 
-def test_holds_are_released_and_runs_deleted_in_the_right_order(bench: Slipway) -> None:
+def test_holds_are_released_and_runs_deleted_in_the_right_order(bench: Slipway, tmp_path: Path) -> None:
+    bench = bench.copy(tmp_path / "bench")
     place, trainer = bench.cluster, load_settings(bench.folder / "slipway.toml").trainer()
     _train(bench, ask_run("old", CONFIG, trainer, changes={"max_steps": 4}))
     _train(bench, ask_fork(place, "bench", "old", "new", step=2, changes={"max_steps": 6}))

@@ -2,13 +2,17 @@
 
 import os
 import shutil
+from pathlib import Path
 
 from blocks.settings import load_settings
 from tasks.runs.ask import ask_run
 from tests.flows.cli.conftest import CONFIG, Slipway, _train
 
 
-def test_a_refused_run_is_asked_for_again_with_trust(bench: Slipway, prefect_server: dict[str, str]) -> None:
+def test_a_refused_run_is_asked_for_again_with_trust(
+    bench: Slipway, prefect_server: dict[str, str], tmp_path: Path
+) -> None:
+    bench = bench.copy(tmp_path / "bench")
     short = {"max_steps": 4}
     _train(bench, ask_run("doubted", CONFIG, load_settings(bench.folder / "slipway.toml").trainer(), changes=short))
     (home,) = bench.folder.glob("state/volumes/*/bench/runs/doubted")

@@ -141,7 +141,8 @@ def test_a_trial_whose_process_is_lost_goes_on_as_the_same_trial(sweeps: SweepDe
     def lose_one(drive: Drive) -> None:
         """Kill the supervisor and the program of a trial, as a machine that goes down does."""
         for run, progress in drive.watched.items():
-            if progress.checkpoints and progress.end is None and not lost:
+            saved = any(checkpoint["verdict"] == "complete" for checkpoint in progress.checkpoints)
+            if saved and progress.end is None and not lost:
                 lost.append(run)
                 end_processes_of(progress.launch.job)
 
