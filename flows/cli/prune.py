@@ -114,7 +114,7 @@ def _why_nothing(report: "PruneReport") -> str:
     young = sum(kept.why == "changed a moment ago" for run in report.runs for kept in run.kept)
     if young:
         what = "1 checkpoint stays because it" if young == 1 else f"{young} checkpoints stay because they"
-        return f"{what} changed a moment ago: --grace 0 takes what changed within 15 minutes too."
+        return f"{what} changed within the grace time (--grace MINUTES): --grace 0 takes that too."
     if any(kept.why == "no policy" for run in report.runs for kept in run.kept):
         return "No rule says what may go: say --keep-last N or --keep-every K, or give runs a [retention] policy."
     return ""
