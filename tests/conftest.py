@@ -24,12 +24,6 @@ for _size in ("COLUMNS", "LINES"):
     os.environ.pop(_size, None)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that need a Prefect server first: they take longest, and two processes share the rest."""
-    long = {item.path for item in items if {"running", "prefect_server"} & set(getattr(item, "fixturenames", ()))}
-    items.sort(key=lambda item: item.path not in long)
-
-
 @dataclass(frozen=True)
 class Running:
     """The embedded default, running.

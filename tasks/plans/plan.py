@@ -32,7 +32,26 @@ class Item(Frozen):
     remedy: str = ""
 
 
-class Plan(Frozen):
+class Findings(Frozen):
+    """What was found before something is begun.
+
+    Args:
+        items: in the order in which they were looked at.
+    """
+
+    items: tuple[Item, ...]
+
+    @property
+    def blocked(self) -> tuple[Item, ...]:
+        return tuple(i for i in self.items if i.mark is Mark.BLOCKED)
+
+    @property
+    def in_the_way(self) -> str:
+        """What is blocked, as a sentence; "" if nothing is."""
+        return f"it can not start; in the way: {', '.join(i.subject for i in self.blocked)}" if self.blocked else ""
+
+
+class Plan(Findings):
     """What was found when a run was planned.
 
     Args:
@@ -42,20 +61,15 @@ class Plan(Frozen):
     """
 
     request: RunRequest
-    items: tuple[Item, ...]
     snapshot: SnapshotToStage | None = None
     resolved: Resolved | None = None
     record: PlanRecord | None = None
 
     @property
-    def blocked(self) -> tuple[Item, ...]:
-        return tuple(i for i in self.items if i.mark is Mark.BLOCKED)
-
-    @property
     def conclusion(self) -> str:
         """The plan in one line."""
-        if self.blocked:
-            return f"it can not start; in the way: {', '.join(i.subject for i in self.blocked)}"
+        if self.in_the_way:
+            return self.in_the_way
         if self.record is not None:
             return "asked for before; it goes on, or is reused"
         to_do = [i.subject for i in self.items if i.mark is Mark.TO_DO]

@@ -111,7 +111,7 @@ class Fetcher:
                 endpoint=endpoint(),
             )
         except Exception as error:
-            if isinstance(error, OSError) and error.errno in (28, 122):
+            if isinstance(error, OSError) and is_full(error):
                 raise
             print(f"{file.path}: Xet failed ({error}), going on over plain HTTP", file=sys.stderr, flush=True)
             return None
@@ -165,7 +165,7 @@ class Fetcher:
                     # huggingface_hub knows what it means; if it does not mind, a signed address had expired
                     ask(self._source, lambda api: api.get_hf_file_metadata(url=url))
             except (OSError, http.client.HTTPException) as error:
-                if isinstance(error, OSError) and error.errno in (28, 122):
+                if isinstance(error, OSError) and is_full(error):
                     raise
                 failure = error
             if partial.done >= partial.file.size:

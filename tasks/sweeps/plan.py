@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from blocks.clusters.job import Frozen
 from blocks.clusters.port import Cluster
 from blocks.hub_access import HubAccess
 from tasks.plans.check import make_plan
-from tasks.plans.plan import Item, Mark, Plan
+from tasks.plans.plan import Findings, Item, Mark, Plan
 from tasks.pod.errors import PodError
 from tasks.pod.trainers.adapter import Needs
 from tasks.runs.request import differences
@@ -22,7 +21,7 @@ from tasks.sweeps.spec import SweepRequest
 _SHOWN = 12
 
 
-class SweepPlan(Frozen):
+class SweepPlan(Findings):
     """What was found when a sweep was planned.
 
     Args:
@@ -32,20 +31,14 @@ class SweepPlan(Frozen):
     """
 
     request: SweepRequest
-    items: tuple[Item, ...]
     runs: tuple[Plan, ...] = ()
     first: tuple[Start, ...] = ()
     record: SweepRecord | None = None
 
     @property
-    def blocked(self) -> tuple[Item, ...]:
-        return tuple(i for i in self.items if i.mark is Mark.BLOCKED)
-
-    @property
     def conclusion(self) -> str:
-        if self.blocked:
-            return f"it can not start; in the way: {', '.join(i.subject for i in self.blocked)}"
-        return "asked for before; it goes on, or is reused" if self.record else "nothing is in the way"
+        found = "asked for before; it goes on, or is reused" if self.record else "nothing is in the way"
+        return self.in_the_way or found
 
     def markdown(self) -> str:
         """The plan as tables for the Prefect UI."""

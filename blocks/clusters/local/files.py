@@ -21,6 +21,11 @@ _PIECE = 1 << 16
 _PLENTY = 8 << 20  # bytes free from which on a spent reserve is filled up again
 
 
+def is_full(error: OSError) -> bool:
+    """Whether an error says that a disk, or somebody's share of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def keep_reserve(reserve: Path) -> None:
     """Set room aside for what must be written on a full disk, or fill it up again, where there is plenty."""
     with contextlib.suppress(OSError):  # it is a help, and nobody's condition
@@ -54,7 +59,7 @@ def write_json(path: Path, content: dict[str, Any], *, once: bool = False, reser
         try:
             return _write_json(path, content, once)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or reserve is None or not _give(reserve):
+            if not is_full(error) or reserve is None or not _give(reserve):
                 raise
 
 

@@ -5,7 +5,6 @@ limits and scratch sizes (memory is counted for the queue), and images (a job ru
 """
 
 import contextlib
-import errno
 import os
 import secrets
 import signal
@@ -20,7 +19,7 @@ from blocks.clusters.errors import ConflictError, InUseError, NotFoundError, Sli
 from blocks.clusters.job import Job, JobStatus
 from blocks.clusters.local import launch
 from blocks.clusters.local.environment import base_environment, look_up
-from blocks.clusters.local.files import keep_reserve, remove_tree, try_lock, write_json
+from blocks.clusters.local.files import is_full, keep_reserve, remove_tree, try_lock, write_json
 from blocks.clusters.local.log import read_log
 from blocks.clusters.local.observe import observe, observe_all
 from blocks.clusters.local.place import Place
@@ -67,7 +66,7 @@ class LocalJobs:
             try:
                 self._publish(job, place)
             except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                if not is_full(error):
                     raise
                 raise SlipwayError(
                     f"The job {job.name!r} was not submitted: the disk under {self._root} is full.", "Make room there."

@@ -1,12 +1,12 @@
 """The training loop: weights and data in, metrics and checkpoints out, from the start or from a checkpoint."""
 
-import errno
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tasks.pod.errors import BadInputError, NoSpaceError, NotThereError, PodError
+from tasks.pod.reserve import is_full
 from tasks.pod.trainers.schema import check
 from tasks.pod.trainers.tiny.checkpoint import steps_in, thin_out
 from tasks.pod.trainers.tiny.metrics import Metrics, drop_after
@@ -88,7 +88,7 @@ def told_when_full(doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_full(error):
             raise
         raise NoSpaceError(
             f"The volume is full while {doing}.", "Grow it, prune checkpoints, or keep fewer with [ckpt].keep_last."
