@@ -59,6 +59,8 @@ class Progress:
         self.curve = by_step(seen["metrics"], self.curve)
         self._offset = seen["offset"]
         self.checkpoints = seen["checkpoints"]
+        if begun := seen.get("begun"):
+            self.launch = self.launch.begun(begun)
         complete = {(c["path"], c["fingerprint"]) for c in self.checkpoints if c["verdict"] == "complete"}
         self.fresh = sorted(path for path, _ in complete - self._complete)
         self._complete |= complete
@@ -128,6 +130,7 @@ def _read(cluster: Cluster, runs: Sequence[Progress]) -> None:
             "metrics": p.launch.plan.trainer.metrics,
             "format": p.launch.plan.trainer.checkpoint_format,
             "checkpoints": p.launch.plan.trainer.checkpoints,
+            "attempt": None if p.launch.attempt.weights else p.launch.attempt.attempt,
         }
         for p in runs
     }
