@@ -90,6 +90,14 @@ class Layout:
         return self.ours / "runs" / part("run", run)
 
     @property
+    def nodes(self) -> Path:
+        """What the caches of nodes hold, as far as runs of this volume saw it."""
+        return self.ours / "nodes"
+
+    def node(self, node: str) -> Path:
+        return self.nodes / f"{part('node', node)}.json"
+
+    @property
     def sweeps(self) -> Path:
         return self.ours / "sweeps"
 
