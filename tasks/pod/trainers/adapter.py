@@ -163,6 +163,11 @@ class Adapter(Protocol):
         """
         ...
 
+    def own_schema(self) -> tuple[str, str] | None:
+        """A Python that has the trainer, and a script for it: it takes the rendered config on standard input, and its
+        last line is a JSON list of [key, what the trainer's own schema has against it]. None where there is none."""
+        ...
+
     def step_directory(self, step: int) -> str:
         """Path of a step's checkpoint, relative to the run's directory."""
         ...

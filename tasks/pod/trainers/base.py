@@ -36,6 +36,9 @@ class Base:
     def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
         return None
 
+    def own_schema(self) -> tuple[str, str] | None:
+        return None
+
     def reshards(self, config: Mapping[str, Any]) -> bool:
         return False
 

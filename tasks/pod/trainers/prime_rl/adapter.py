@@ -5,6 +5,7 @@ Facts were read from prime-rl's source of August 2026 (0.8.0): packages/prime-rl
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -32,15 +33,20 @@ class PrimeRL(Base):
     options: Mapping[str, Key] = {
         "rl_reads_volume": Key("boolean", "true"),
         "extra_keys": Key("array", '["my_key"]', item=Key("text")),
+        "schema_python": Key("text", '"/opt/prime-rl/bin/python"'),
     }
 
-    def __init__(self, rl_reads_volume: bool = False, extra_keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self, rl_reads_volume: bool = False, extra_keys: Sequence[str] = (), schema_python: str | None = None
+    ) -> None:
         """
         Args:
             rl_reads_volume: the installed version loads weights from a path in all three roles.
             extra_keys: dotted keys that the installed version knows and we do not.
+            schema_python: a Python on the machine that plans, with prime-rl or prime-rl-configs installed.
         """
         self.rl_reads_volume, self.extra_keys = rl_reads_volume, tuple(extra_keys)
+        self.schema_python = schema_python
 
     def _with(self, options: Mapping[str, Any]) -> "PrimeRL":
         return PrimeRL(**options)
@@ -123,6 +129,9 @@ class PrimeRL(Base):
             return None
         name = sft.text(config, "trainer.optim" if rl.is_rl(config) else "optim", "type") or "adamw"
         return parameters * (4 + {"adamw": 8, "muon": 8, "sgd": 4}.get(name, 0))
+
+    def own_schema(self) -> tuple[str, str] | None:
+        return (self.schema_python, str(Path(__file__).with_name("own_schema.py"))) if self.schema_python else None
 
     def reshards(self, config: Mapping[str, Any]) -> bool:
         """Weights and optimizer are; each rank's place in the data is its own."""
