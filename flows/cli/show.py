@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _WIDE = 400  # where nobody looks, lines are not broken: they can be searched
 _COLOURS = {
     "green": ("ready", "complete", "completed"),
-    "cyan": ("to do", "planned", "queued", "starting", "running", "provisioning", "growing"),
+    "cyan": ("held", "to do", "planned", "queued", "starting", "running", "provisioning", "growing"),
     "yellow": ("warning", "unknown", "stopped", "deleting"),
     "red": ("blocked", "incomplete", "failed", "lost"),
 }
