@@ -80,7 +80,8 @@ def test_a_node_that_does_not_answer(desk: Desk, kubernetes: TestCluster) -> Non
         status = ended(desk, launched)
     assert (status.cause, "does not answer" in status.reason) == (Cause.LOST, True), status
     following.join(400)
-    assert [end and end.infrastructure for end in ends] == [True]
+    (end,) = ends  # of the attempt that was lost, or of the next one, where it looked only once the node was back
+    assert end and (end.infrastructure or end.state == "completed"), end
     goes_on(desk, request)
 
 
