@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+NOT_FINITE = "not_finite"
+"""The key of a row that names its values that are NaN or infinite; they themselves are null, which JSON can say."""
+
 _TAIL_BYTES = 16_384
 
 
@@ -53,7 +56,8 @@ def _row(line: bytes) -> dict[str, Any] | None:
             row[name] = row[theirs]
     if not isinstance(row.get("step"), int):
         return None
-    return {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in row.items()}
+    unsound = [k for k, v in row.items() if isinstance(v, float) and not math.isfinite(v)]
+    return {**row, **dict.fromkeys(unsound), NOT_FINITE: unsound} if unsound else row
 
 
 def by_step(

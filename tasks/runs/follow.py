@@ -11,7 +11,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_expo
 from blocks.clusters.errors import ProgramError, SlipwayError
 from blocks.clusters.job import JobState, JobStatus
 from blocks.clusters.port import Cluster
-from tasks.pod.metrics import by_step
+from tasks.pod.metrics import NOT_FINITE, by_step
 from tasks.runs.decision import gone
 from tasks.runs.launch import Launch, write_end
 from tasks.runs.records import End
@@ -28,6 +28,7 @@ class Progress:
     Args:
         curve: metrics by step; a step that was trained again counts once.
         checkpoints: as `tasks.pod.checkpoints` reports them, oldest step first.
+        not_finite: how many of a metric's newest values in a row are NaN or infinite, where any is.
         fresh: paths of those that were not complete at the last look and are now.
         end: once the attempt is over.
         warnings: of the room on the volume, since the last look.
@@ -37,6 +38,7 @@ class Progress:
     job: JobStatus | None = None
     curve: dict[int, dict[str, Any]] = field(default_factory=dict)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    not_finite: dict[str, int] = field(default_factory=dict)
     fresh: list[str] = field(default_factory=list)
     end: End | None = None
     warnings: list[str] = field(default_factory=list)
@@ -57,6 +59,12 @@ class Progress:
 
     def take(self, seen: dict[str, Any]) -> None:
         self.curve = by_step(seen["metrics"], self.curve)
+        for row in seen["metrics"]:
+            for name in self.not_finite.keys() & row.keys():
+                if row[name] is not None:
+                    del self.not_finite[name]
+            for name in row.get(NOT_FINITE, ()):
+                self.not_finite[name] = self.not_finite.get(name, 0) + 1
         self._offset = seen["offset"]
         self.checkpoints = seen["checkpoints"]
         if begun := seen.get("begun"):
