@@ -67,6 +67,8 @@ class Progress:
                 self.not_finite[name] = self.not_finite.get(name, 0) + 1
         self._offset = seen["offset"]
         self.checkpoints = seen["checkpoints"]
+        if begun := seen.get("begun"):
+            self.launch = self.launch.begun(begun)
         complete = {(c["path"], c["fingerprint"]) for c in self.checkpoints if c["verdict"] == "complete"}
         self.fresh = sorted(path for path, _ in complete - self._complete)
         self._complete |= complete
@@ -136,6 +138,7 @@ def _read(cluster: Cluster, runs: Sequence[Progress]) -> None:
             "metrics": p.launch.plan.trainer.metrics,
             "format": p.launch.plan.trainer.checkpoint_format,
             "checkpoints": p.launch.plan.trainer.checkpoints,
+            "attempt": None if p.launch.attempt.weights else p.launch.attempt.attempt,
         }
         for p in runs
     }

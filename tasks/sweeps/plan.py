@@ -74,12 +74,19 @@ def make_sweep_plan(cluster: Cluster, hub: HubAccess, request: SweepRequest) -> 
         runs = [make_plan(cluster, hub, run_request(request, start)) for start in _groups(request)]
         seen: set[Item] = set()
         for plan in runs:
-            items += [i for i in plan.items if i not in seen]
+            items += [_of_each_trial(i) for i in plan.items if i not in seen]
             seen |= set(plan.items)
         if not any(i.mark is Mark.BLOCKED for i in items):
             needs = request.base.adapter.needs(runs[0].request.config)
             items += [*_checkpoints(request, needs), *_size(cluster, request, needs)]
     return SweepPlan(request=request, items=tuple(items), runs=tuple(runs), first=first)
+
+
+def _of_each_trial(item: Item) -> Item:
+    """What a run's plan says of room is said of one trial."""
+    if item.subject != "checkpoints" or item.mark is Mark.BLOCKED:
+        return item
+    return item.model_copy(update={"detail": f"of each trial: {item.detail}"})
 
 
 def _on_record(cluster: Cluster, request: SweepRequest, items: list[Item]) -> SweepRecord | None:

@@ -1,20 +1,19 @@
 """What is asked for when a sweep is asked for: space, method, metric, limits. Pure."""
 
 from functools import cached_property
-from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from blocks.clusters.job import Frozen
 from tasks.runs.request import RUN_ID_LONGEST, RunRequest, hash_request
-from tasks.sweeps.axes import Axis, grid, ordered
+from tasks.sweeps.axes import MOST_POINTS, Axis, check_axes, points_of_grid
 
 SWEEP_NAME_LONGEST = RUN_ID_LONGEST - 12
 """Leaves room for `-t0000-r1`."""
 
 Method = Literal["grid", "random", "tpe", "halving", "pbt"]
-_ALL_OF_IT = 1_000_000
+_MOST_STEPS = 10**12
 
 
 def _at(position: int) -> dict[str, Any]:
@@ -27,13 +26,18 @@ class Limits(Frozen):
     trials: int | None = Field(
         default=None,
         ge=1,
-        le=_ALL_OF_IT,
+        le=MOST_POINTS,
         title="Trials",
         description="How many trials. Empty: 20, and for a grid all of its points.",
         json_schema_extra=_at(0),
     )
     parallel: int = Field(
-        default=2, ge=1, title="At once", description="How many trials run at once.", json_schema_extra=_at(1)
+        default=2,
+        ge=1,
+        le=MOST_POINTS,
+        title="At once",
+        description="How many trials run at once.",
+        json_schema_extra=_at(1),
     )
     gpu_hours: float | None = Field(
         default=None,
@@ -123,10 +127,13 @@ class Failures(Frozen):
 class Halving(Frozen):
     """Asynchronous successive halving: of the trials that came to the end of a rung, the best ones go on."""
 
-    min_steps: int = Field(default=10, ge=1, title="First rung", description="Its last step.", json_schema_extra=_at(0))
+    min_steps: int = Field(
+        default=10, ge=1, le=_MOST_STEPS, title="First rung", description="Its last step.", json_schema_extra=_at(0)
+    )
     factor: int = Field(
         default=3,
         ge=2,
+        le=1000,
         title="Factor",
         description="One of so many goes on to the next rung, which has so many times the steps.",
         json_schema_extra=_at(1),
@@ -140,9 +147,9 @@ class Halving(Frozen):
 class Pbt(Frozen):
     """Population-based training: at each interval the worst trials go on from a checkpoint of one of the best."""
 
-    population: int = Field(default=8, ge=2, title="Population", json_schema_extra=_at(0))
-    interval: int = Field(default=10, ge=1, title="Interval, steps", json_schema_extra=_at(1))
-    intervals: int = Field(default=4, ge=2, title="Intervals", json_schema_extra=_at(2))
+    population: int = Field(default=8, ge=2, le=10_000, title="Population", json_schema_extra=_at(0))
+    interval: int = Field(default=10, ge=1, le=_MOST_STEPS, title="Interval, steps", json_schema_extra=_at(1))
+    intervals: int = Field(default=4, ge=2, le=10_000, title="Intervals", json_schema_extra=_at(2))
     share: float = Field(
         default=0.25,
         gt=0,
@@ -220,15 +227,24 @@ class Search(Frozen):
     def _fits(self) -> "Search":
         if not self.axes:
             raise ValueError("a sweep needs at least one axis")
-        ordered(self.axes)
+        not_these = {"resume": "trials begin from the base weights"}
+        if self.method in ("halving", "pbt"):
+            not_these[self.steps_key] = f"{self.method} sets {self.steps_key} itself"
+        check_axes(self.axes, not_these=not_these)
         if self.method == "grid":
             for key, axis in self.axes.items():
                 try:
                     axis.values()
                 except ValueError as error:
                     raise ValueError(f"the axis {key!r} {error}") from None
-        if self.method in ("halving", "pbt") and self.steps_key in self.axes:
-            raise ValueError(f"{self.method} sets {self.steps_key} itself: it can not be an axis")
+        if self.method == "halving" and self.halving.steps(self.halving.rungs - 1) > _MOST_STEPS:
+            raise ValueError(
+                f"the last rung of halving ends beyond step {_MOST_STEPS:,}: fewer rungs, or a lower factor"
+            )
+        if self.planned > MOST_POINTS:
+            raise ValueError(
+                f"that would be more than {MOST_POINTS:,} trials: say limits.trials, or make the search smaller"
+            )
         if self.method == "pbt" and self.limits.parallel < self.pbt.population:
             raise ValueError(
                 f"a population of {self.pbt.population} trains at once, and limits.parallel is {self.limits.parallel}"
@@ -254,7 +270,7 @@ class Search(Frozen):
             case "pbt":
                 return self.pbt.population
             case "grid":
-                return sum(1 for _ in islice(grid(self.axes), self.limits.trials or _ALL_OF_IT))
+                return points_of_grid(self.axes, self.limits.trials or MOST_POINTS + 1)
             case "halving":
                 return self.limits.trials or self.halving.factor**self.halving.rungs
         return self.limits.trials or 20
