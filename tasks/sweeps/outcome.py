@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
+from tasks.pod.metrics import is_number
 from tasks.pod.trainers.schema import nearest
 from tasks.runs.follow import Progress
 from tasks.runs.records import Attempt
@@ -49,19 +50,21 @@ def outcome(search: Search, progress: Progress, earlier: Iterable[Attempt], gpus
 
 
 def value_of(search: Search, curve: Mapping[int, Mapping[str, Any]], until: int | None = None) -> float | None:
-    """A run's value: the last, or the best, of its metric.
+    """A run's value: the last, or the best, of its metric. None if there is none, or the last is not finite: a run that
+    has diverged is not as good as it was before.
 
     Args:
         until: the last step that counts; None for all.
     """
     values = [
-        float(value)
+        curve[step][search.metric]
         for step in sorted(curve)
-        if (until is None or step <= until) and isinstance(value := curve[step].get(search.metric), int | float)
+        if (until is None or step <= until) and search.metric in curve[step]
     ]
-    if not values:
+    numbers = [float(value) for value in values if is_number(value)]
+    if not numbers or (search.take == "last" and not is_number(values[-1])):
         return None
-    return values[-1] if search.take == "last" else min(values, key=lambda v: search.sign * v)
+    return numbers[-1] if search.take == "last" else min(numbers, key=lambda v: search.sign * v)
 
 
 def newest_of(progress: Progress, below: int | None = None) -> Origin | None:
@@ -80,6 +83,8 @@ def newest_of(progress: Progress, below: int | None = None) -> Origin | None:
 
 
 def _without(search: Search, curve: Mapping[int, Mapping[str, Any]]) -> str:
+    if of_it := [step for step in sorted(curve) if search.metric in curve[step]]:
+        return f"its {search.metric} is no finite number at step {of_it[-1]}"
     there = sorted({key for row in curve.values() for key in row if key not in _NO_METRICS})
     near = nearest(search.metric, there)
     hint = f"did you mean {near!r}?" if near else f"it reports {', '.join(there) or 'nothing'}"
