@@ -26,7 +26,7 @@ from tasks.reports.sweep_page import board_page, drawn, read_curves, report_page
 from tasks.staging import stage_inputs
 from tasks.sweeps.claim import SweepPlanError, claim_sweep
 from tasks.sweeps.drive import Drive
-from tasks.sweeps.log import Closing, End, Entry, Interval, Start
+from tasks.sweeps.log import Closing, End, Entry, Interval, Start, Stop
 from tasks.sweeps.outcome import value_of
 from tasks.sweeps.plan import SweepPlan, make_sweep_plan, show_value
 from tasks.sweeps.records import SweepRecord, read_sweep
@@ -168,6 +168,8 @@ class _Reporter:
                 point = ", ".join(f"{key} {show_value(value)}" for key, value in entry.point.items())
                 come = f" from step {entry.origin.step} of {entry.origin.run} ({entry.why})" if entry.origin else ""
                 self._logger.info("%s: begun%s: %s", entry.run, come, point)
+            case Stop():
+                self._logger.info("%s: to be stopped: %s", entry.run, entry.reason)
             case End() if entry.state == "failed":
                 self._logger.warning("%s: failed at step %d: %s", entry.run, entry.step, entry.reason or entry.cause)
             case End():

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeGuard
 
+NOT_FINITE = "not_finite"
+"""The key of a row that names its values that are NaN or infinite; they themselves are null, which JSON can say."""
+
 _TAIL_BYTES = 16_384
 _LONGEST_LINE = 2**20
 _LAST_STEP = 2**53
@@ -75,15 +78,17 @@ def _row(line: bytes) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         return None
     row = {_text(k): _plain(v) for k, v in found.items() if v is not None and not isinstance(v, dict | list)}
+    row.pop(NOT_FINITE, None)
     for name, theirs in (("step", "current_steps"), ("loss", "loss/mean")):  # LLaMA-Factory's, prime-rl's
         if name not in row and theirs in row:
             row[name] = row[theirs]
-    if "loss" in row and not is_number(row["loss"]):
-        row["loss"] = None
+    if "loss" in row and row["loss"] is not None and not is_number(row["loss"]):
+        del row["loss"]
     step = row.get("step")
     if not is_number(step) or not 0 <= step < _LAST_STEP or step != int(step):
         return None
-    return row | {"step": int(step)}
+    unsound = {NOT_FINITE: [k for k, v in row.items() if v is None]}
+    return {**row, "step": int(step), **(unsound if unsound[NOT_FINITE] else {})}
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:

@@ -186,12 +186,20 @@ def read_attempts(layout: Layout, run: str) -> list[dict[str, Any]]:
         {
             **records.read_record(folder / f"{n}.json", _ATTEMPT_RECORD),
             "started": (folder / f"{n}.started.json").exists(),
-            "started_at": (records.read_if_there(folder / f"{n}.started.json") or {}).get("started_at"),
-            "weights": records.read_if_there(folder / f"{n}.weights.json"),
+            **begun(layout, run, n),
             "end": records.read_if_there(folder / f"{n}.end.json"),
         }
         for n in numbers
     ]
+
+
+def begun(layout: Layout, run: str, attempt: int) -> dict[str, Any]:
+    """ "started_at" and "weights" of an attempt: when its init command began, and what it copied; null until then."""
+    folder = attempts_of(layout, run)
+    return {
+        "started_at": (records.read_if_there(folder / f"{attempt}.started.json") or {}).get("started_at"),
+        "weights": records.read_if_there(folder / f"{attempt}.weights.json"),
+    }
 
 
 def is_deleted(layout: Layout, run: str) -> bool:

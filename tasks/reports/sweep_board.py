@@ -132,6 +132,8 @@ class Board:
         Args:
             most: how many rows; None for all.
         """
+        shown = self.rows[:most]
+        forked, unwell = self.forks, any(row.state in ("failed", "stopped") for row in shown)
         return [
             {
                 "": row.place or "",
@@ -140,9 +142,10 @@ class Board:
                 self.record.request.search.metric: show_value(row.value),
                 "step": row.step,
                 **{key: show_value(row.point.get(key)) for key in self.keys},
-                "forked from": f"step {row.parent_step} of {row.parent}" if row.parent else "",
+                **({"forked from": f"step {row.parent_step} of {row.parent}" if row.parent else ""} if forked else {}),
+                **({"why": row.reason if row.state in ("failed", "stopped") else ""} if unwell else {}),
             }
-            for row in self.rows[:most]
+            for row in shown
         ]
 
 

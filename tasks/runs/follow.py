@@ -9,7 +9,7 @@ from typing import Any
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.job import JobState, JobStatus
 from blocks.clusters.port import Cluster
-from tasks.pod.metrics import by_step
+from tasks.pod.metrics import NOT_FINITE, by_step
 from tasks.runs.decision import gone
 from tasks.runs.job import job_of
 from tasks.runs.launch import Launch, write_end
@@ -28,6 +28,7 @@ class Progress:
     Args:
         curve: metrics by step; a step that was trained again counts once.
         checkpoints: as `tasks.pod.checkpoints` reports them, oldest step first.
+        not_finite: how many of a metric's newest values in a row are NaN or infinite, where any is.
         fresh: paths of those that were not complete at the last look and are now.
         end: once the attempt is over.
         warnings: of the room on the volume, since the last look.
@@ -37,6 +38,7 @@ class Progress:
     job: JobStatus | None = None
     curve: dict[int, dict[str, Any]] = field(default_factory=dict)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    not_finite: dict[str, int] = field(default_factory=dict)
     fresh: list[str] = field(default_factory=list)
     end: End | None = None
     warnings: list[str] = field(default_factory=list)
@@ -57,8 +59,16 @@ class Progress:
 
     def take(self, seen: dict[str, Any]) -> None:
         self.curve = by_step(seen["metrics"], self.curve)
+        for row in seen["metrics"]:
+            for name in self.not_finite.keys() & row.keys():
+                if row[name] is not None:
+                    del self.not_finite[name]
+            for name in row.get(NOT_FINITE, ()):
+                self.not_finite[name] = self.not_finite.get(name, 0) + 1
         self._offset = seen["offset"]
         self.checkpoints = seen["checkpoints"]
+        if begun := seen.get("begun"):
+            self.launch = self.launch.begun(begun)
         complete = {(c["path"], c["fingerprint"]) for c in self.checkpoints if c["verdict"] == "complete"}
         self.fresh = sorted(path for path, _ in complete - self._complete)
         self._complete |= complete
@@ -132,6 +142,7 @@ def _read(cluster: Cluster, runs: Sequence[Progress]) -> None:
             "metrics": p.launch.plan.trainer.metrics,
             "format": p.launch.plan.trainer.checkpoint_format,
             "checkpoints": p.launch.plan.trainer.checkpoints,
+            "attempt": None if p.launch.attempt.weights else p.launch.attempt.attempt,
         }
         for p in runs
     }

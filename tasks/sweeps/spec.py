@@ -46,6 +46,61 @@ class Limits(Frozen):
         description="Once the trials have used so many, what runs is stopped and nothing new begins. Empty: no limit.",
         json_schema_extra=_at(2),
     )
+    hours: float | None = Field(
+        default=None,
+        gt=0,
+        title="Hours",
+        description="So long after the sweep was planned, what runs is stopped. Empty: no limit.",
+        json_schema_extra=_at(3),
+    )
+
+
+class Stop(Frozen):
+    """When a trial, or the whole sweep, is not worth going on with."""
+
+    target: float | None = Field(
+        default=None,
+        allow_inf_nan=False,
+        title="Target",
+        description="The sweep is over once a trial has completed with a metric as good as that. Empty: none.",
+        json_schema_extra=_at(0),
+    )
+    patience: int = Field(
+        default=0,
+        ge=0,
+        title="Patience, trials",
+        description="Nothing new begins after so many trials in a row that did not better the best. 0: never mind.",
+        json_schema_extra=_at(1),
+    )
+    min_delta: float = Field(
+        default=0,
+        ge=0,
+        allow_inf_nan=False,
+        title="Smallest improvement",
+        description="By how much the best has to be bettered for that to count.",
+        json_schema_extra=_at(2),
+    )
+    diverged: bool = Field(
+        default=True,
+        title="Stop trials that diverged",
+        description="A trial whose metric is NaN or infinite, or its loss three times in a row, is stopped.",
+        json_schema_extra=_at(3),
+    )
+    median_after: int = Field(
+        default=0,
+        ge=0,
+        title="Median rule from step",
+        description="At that step, twice it, and so on: a trial that is worse than the median of those before it is "
+        "stopped. 0: none is.",
+        json_schema_extra=_at(4),
+    )
+    median_trials: int = Field(
+        default=5,
+        ge=2,
+        title="Trials for a median",
+        description="Before so many have come to a step, none is stopped there.",
+        json_schema_extra=_at(5),
+    )
 
 
 class Failures(Frozen):
@@ -156,15 +211,16 @@ class Search(Frozen):
         json_schema_extra=_at(5),
     )
     limits: Limits = Field(default=Limits(), title="Limits", json_schema_extra=_at(6))
-    failures: Failures = Field(default=Failures(), title="Failed trials", json_schema_extra=_at(7))
-    halving: Halving = Field(default=Halving(), title="Of halving", json_schema_extra=_at(8))
-    pbt: Pbt = Field(default=Pbt(), title="Of pbt", json_schema_extra=_at(9))
+    stop: Stop = Field(default=Stop(), title="Stop rules", json_schema_extra=_at(7))
+    failures: Failures = Field(default=Failures(), title="Failed trials", json_schema_extra=_at(8))
+    halving: Halving = Field(default=Halving(), title="Of halving", json_schema_extra=_at(9))
+    pbt: Pbt = Field(default=Pbt(), title="Of pbt", json_schema_extra=_at(10))
     steps_key: str = Field(
         default="max_steps",
         min_length=1,
         title="Key of the last step",
         description="Of halving and pbt: the key of the config that says where training ends.",
-        json_schema_extra=_at(10),
+        json_schema_extra=_at(11),
     )
 
     @model_validator(mode="after")
@@ -193,6 +249,13 @@ class Search(Frozen):
             raise ValueError(
                 f"a population of {self.pbt.population} trains at once, and limits.parallel is {self.limits.parallel}"
             )
+        for rule in ("patience", "median_after"):
+            if self.method in ("halving", "pbt") and getattr(self.stop, rule):
+                raise ValueError(
+                    f"stop.{rule} is for grid, random and tpe: {self.method} ends what is not good by itself"
+                )
+        if self.stop.min_delta and not self.stop.patience:
+            raise ValueError("stop.min_delta says what counts for stop.patience, which is not set")
         return self
 
     @property

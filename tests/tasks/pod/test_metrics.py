@@ -24,11 +24,14 @@ def test_only_whole_lines_are_read_and_the_rest_later(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "row"),
     [
-        (b'{"step": 3, "loss": NaN, "x": -Infinity, "y": 1e999}', {"step": 3, "loss": None, "x": None, "y": None}),
+        (
+            b'{"step": 3, "loss": NaN, "x": -Infinity, "y": 1e999}',
+            {"step": 3, "loss": None, "x": None, "y": None, "not_finite": ["loss", "x", "y"]},
+        ),
         (b'{"step": 3, "loss": null, "h": [NaN], "t": {"a": 1}}', {"step": 3}),
-        (b'{"step": 3, "loss": "high", "note": "high"}', {"step": 3, "loss": None, "note": "high"}),
-        (b'{"step": 3, "loss": true}', {"step": 3, "loss": None}),
-        (b'{"step": 3, "loss": ' + b"9" * 400 + b"}", {"step": 3, "loss": None}),
+        (b'{"step": 3, "loss": "high", "note": "high"}', {"step": 3, "note": "high"}),
+        (b'{"step": 3, "loss": true, "not_finite": 5}', {"step": 3}),
+        (b'{"step": 3, "loss": ' + b"9" * 400 + b"}", {"step": 3, "loss": None, "not_finite": ["loss"]}),
         (b'{"step": 3, "loss": ' + b"9" * 30 + b"}", {"step": 3, "loss": 1e30}),
         (b'{"step": 3.0, "a\\ud800": "\\udfff"}', {"step": 3, "a?": "?"}),
         (b'{"current_steps": 3, "loss/mean": 1}', {"step": 3, "loss": 1, "current_steps": 3, "loss/mean": 1}),

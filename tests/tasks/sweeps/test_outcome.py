@@ -7,7 +7,12 @@ import pytest
 from tasks.sweeps.outcome import value_of
 from tests.tasks.sweeps.conftest import search
 
-DIVERGED = {1: {"step": 1, "loss": 2.0}, 2: {"step": 2, "loss": 3.0}, 3: {"step": 3, "loss": None}, 4: {"step": 4}}
+DIVERGED = {
+    1: {"step": 1, "loss": 2.0},
+    2: {"step": 2, "loss": 3.0},
+    3: {"step": 3, "loss": None, "not_finite": ["loss"]},
+    4: {"step": 4},
+}
 
 
 @pytest.mark.parametrize(
