@@ -126,8 +126,12 @@ def copy_objects(
 
             copies = {found: begin(found) for found in objects}
             try:
-                proofs = {found: copy.result() for found, copy in copies.items()}
-                list(small.map(_sync, [parts / found.part for found in objects]))
+                proofs, syncs = dict[Object, Proof](), list[Future[None]]()
+                for found, copy in copies.items():
+                    proofs[found] = copy.result()
+                    syncs.append(small.submit(_sync, parts / found.part))  # while others are still on their way
+                for sync in syncs:
+                    sync.result()
             except BaseException:
                 files.shutdown(wait=False, cancel_futures=True)
                 small.shutdown(wait=False, cancel_futures=True)
