@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+_SLOW_STARTS = "PYTHONDONTWRITEBYTECODE"
+"""Set in some containers; every start of a Python would be measured with its compiler."""
 _CHILD = Path(__file__).with_name("child.py")
 
 
@@ -48,7 +50,7 @@ def measure(
         result = Path(folder) / "result.json"
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(through), str(result), *argv],
-            env={**os.environ, **(env or {})},
+            env={name: value for name, value in os.environ.items() if name != _SLOW_STARTS} | dict(env or {}),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,

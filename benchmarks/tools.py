@@ -37,7 +37,17 @@ def _environment() -> Path:
     print(f"  installing into {home}: {', '.join(_PACKAGES)}", file=sys.stderr, flush=True)
     subprocess.run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(home)], check=True)
     for package, how in _PACKAGES.items():
-        install = [uv, "pip", "install", "--quiet", "--python", str(home / "bin" / "python"), *how.split(), package]
+        install = [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--compile-bytecode",
+            "--python",
+            str(home / "bin" / "python"),
+            *how.split(),
+            package,
+        ]
         if subprocess.run(install).returncode:
             print(f"  {package} could not be installed: left out", file=sys.stderr, flush=True)
     done.touch()

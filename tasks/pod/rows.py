@@ -14,16 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 NOT_DATA = frozenset(("config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"))
 """Names of JSON files that describe a dataset; `datasets` does not read rows from them either."""
 
 _FORMATS = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "csv": "csv", "tsv": "csv", "parquet": "parquet"}
-_OPENERS = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": zstd.open}
+_COMPRESSED = ("gz", "bz2", "xz", "zst")
 _PIECE = 1 << 16
 _LONGEST_CELL = 1 << 30
 _SPACE = " \t\r\n"
@@ -45,7 +40,7 @@ def format_of(path: str) -> str:
     if name in NOT_DATA or name.startswith((".", "_")):
         return "other"
     stem, _, suffix = name.rpartition(".")
-    if suffix not in _OPENERS:
+    if suffix not in _COMPRESSED:
         return _FORMATS.get(suffix, "other")
     inner = _FORMATS.get(stem.rpartition(".")[2], "other")
     return f"{inner}.{suffix}" if inner in ("jsonl", "json", "csv") else "other"
@@ -70,18 +65,48 @@ def read_rows(path: Path, most: int | None = None) -> Iterator[Row]:
                 yield from _json(file, most)
             else:
                 yield from _lines(file, most)
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zstd.ZstdError) as error:
+    except (EOFError, zlib.error, lzma.LZMAError) as error:
         raise NoRowsError(f"can not be decompressed: {error}") from None
     except OSError as error:
-        if compression and error.errno is None:  # what bz2 says of bytes that are none
+        if compression and error.errno is None:  # what gzip and bz2 say of bytes that are none
             raise NoRowsError(f"can not be decompressed: {error}") from None
         raise
 
 
 def _open(path: Path, compression: str) -> IO[bytes]:
-    opener: Any = _OPENERS.get(compression, open)
+    openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": _open_zstandard}
+    opener = openers.get(compression, open)
     opened: IO[bytes] = opener(path, "rb")
     return opened
+
+
+def _open_zstandard(path: Path, mode: str) -> Any:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+
+    class File(zstd.ZstdFile):
+        """Says of bytes that are none what the other formats say."""
+
+        def readline(self, size: int | None = -1) -> bytes:
+            return self._told(super().readline, size)
+
+        def read(self, size: int | None = -1) -> bytes:
+            return self._told(super().read, size)
+
+        def __next__(self) -> bytes:
+            return self._told(super().__next__)
+
+        @staticmethod
+        def _told(read: Any, *arguments: Any) -> bytes:
+            try:
+                found: bytes = read(*arguments)
+            except zstd.ZstdError as error:
+                raise EOFError(str(error)) from None
+            return found
+
+    return File(path)
 
 
 def _lines(file: IO[bytes], most: int | None) -> Iterator[Row]:
