@@ -19,6 +19,7 @@ from blocks.clusters.local.cluster import LocalCluster
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import parse_size
 from blocks.hub_access import HubAccess
+from blocks.reasons import reason
 from blocks.trainer_settings import TrainerSettings
 
 FILE = "slipway.toml"
@@ -214,7 +215,7 @@ def _explain(error: ValidationError) -> str:
     where = [part for n, part in enumerate(first["loc"]) if n != 2 or first["loc"][0] != "clusters"]  # 2: the kind
     key = ".".join(map(str, where))
     if first["type"] != "extra_forbidden":
-        return f"{key}: {first['msg']}."
+        return f"{key}: {reason(first)}."
     known = {name for model in _MODELS for name in model.model_fields if name != "folder"}
     near = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
     return f"the key {key} is unknown{f'; did you mean {near[0]}?' if near else '.'}"

@@ -14,6 +14,7 @@ from flows.parameters import NO_CHANGES, NOTHING, Changes, Hold, Run, RunOrMade,
 from flows.train import train
 from tasks.runs.ask import ask_fork
 from tasks.runs.launch import read_run
+from tasks.runs.request import WeightsRequest
 from tasks.training import RunResult
 
 
@@ -26,6 +27,7 @@ def fork(
     name: RunOrMade = "",
     volume: Volume,
     hold: Hold = "link",
+    weights: WeightsRequest | None = None,
     cluster: ClusterBlock,
     hub: HuggingFaceHub,
     trust: Trust = NOTHING,
@@ -44,6 +46,8 @@ def fork(
         volume: The storage that both runs are on.
         hold: How the checkpoint is kept. "link" costs no space and outlives its deletion by the old run; "copy"
             also outlives that the old run saves the same step again.
+        weights: Where the weights of the base model are read from: in place on the volume, or from a copy that is made
+            on the node before training starts. None: from where the old run reads them.
         cluster: Where the volume is and the job runs.
         hub: Where the base model is downloaded from, should it no longer be on the volume.
         trust: Checkpoints that can not be proven complete and are to be taken all the same, such as
@@ -68,6 +72,7 @@ def fork(
         step=step_of(step),
         changes=set,
         hold=hold,
+        weights=weights,
         trust=tuple(trust),
     )
     return train(place, hub.access(), request, wait=wait)

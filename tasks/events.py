@@ -54,11 +54,11 @@ def announce_end(launched: Launch, end: End, step: int) -> None:
 
 
 def announce_staged(volume: str, kind: str, name: str, version: str, path: str) -> None:
-    """A model's snapshot or a dataset's version is on a volume.
+    """A model's snapshot, somebody's weights or a dataset's version is on a volume.
 
     Args:
-        kind: "model" or "dataset".
-        version: the commit, or the dataset's version.
+        kind: "model", "weights" or "dataset".
+        version: the commit, or the dataset's version; "" for weights.
         path: relative to the volume.
     """
     emit_event(

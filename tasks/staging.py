@@ -16,8 +16,8 @@ from tasks.plans.plan import Plan
 from tasks.plans.staged import refuse_misfit
 from tasks.runs.records import Dataset, Weights
 from tasks.stages.resolve import SnapshotToStage, resolve
-from tasks.stages.source import DatasetRequest, HubRef
-from tasks.stages.staged import stage_dataset, stage_snapshot, verify_snapshot
+from tasks.stages.source import DatasetRequest, HubRef, WeightsToStage
+from tasks.stages.staged import stage_dataset, stage_snapshot, stage_weights, verify_snapshot
 
 quiet_engine()
 
@@ -57,6 +57,16 @@ def verify_model(cluster: Cluster, hub: HubAccess, volume: str, snapshot: Snapsh
     reporter.finish(f"{what}: {found['files']} files, {format_size(found['bytes'])} read again, {verdict}")
     bad_files: list[dict[str, Any]] = found["bad"]
     return bad_files
+
+
+@task(name="stage weights", task_run_name="stage weights {asked.name}")
+def stage_own_weights(cluster: Cluster, volume: str, asked: WeightsToStage) -> Weights:
+    """Have weights of a folder or a bucket on the volume, proven complete."""
+    reporter = StagingReporter(f"weights {asked.name}")
+    weights = stage_weights(cluster, volume, asked, reporter)
+    reporter.finish(f"weights {asked.name} are staged, complete: {weights.path}")
+    announce_staged(volume, "weights", asked.name, "", weights.path)
+    return weights
 
 
 @task(name="stage dataset", task_run_name="stage dataset {asked.name}")

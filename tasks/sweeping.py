@@ -26,7 +26,7 @@ from tasks.reports.sweep_page import board_page, drawn, read_curves, report_page
 from tasks.staging import stage_inputs
 from tasks.sweeps.claim import SweepPlanError, claim_sweep
 from tasks.sweeps.drive import Drive
-from tasks.sweeps.log import Closing, End, Entry, Interval, Start
+from tasks.sweeps.log import Closing, End, Entry, Interval, Start, Stop
 from tasks.sweeps.outcome import value_of
 from tasks.sweeps.plan import SweepPlan, make_sweep_plan, show_value
 from tasks.sweeps.records import SweepRecord, read_sweep
@@ -119,7 +119,8 @@ def report_sweep(cluster: Cluster, record: SweepRecord) -> SweepResult:
     announce_sweep(record.volume, sweep, planned, best.run if best else None, best.value if best else None)
     get_run_logger().info("sweep %s is %s", sweep, text)
     if best is None:
-        why = "; ".join(dict.fromkeys(row.reason for row in found.rows if row.state == "failed")) or "none was begun"
+        reasons = dict.fromkeys(row.reason for row in found.rows if row.state in ("failed", "stopped"))
+        why = "; ".join(reasons) or "none was begun"
         raise SweepFailedError(
             f"Sweep {sweep} has no completed trial: {why[:1000]}", "Begin it anew under another name."
         )
@@ -168,6 +169,8 @@ class _Reporter:
                 point = ", ".join(f"{key} {show_value(value)}" for key, value in entry.point.items())
                 come = f" from step {entry.origin.step} of {entry.origin.run} ({entry.why})" if entry.origin else ""
                 self._logger.info("%s: begun%s: %s", entry.run, come, point)
+            case Stop():
+                self._logger.info("%s: to be stopped: %s", entry.run, entry.reason)
             case End() if entry.state == "failed":
                 self._logger.warning("%s: failed at step %d: %s", entry.run, entry.step, entry.reason or entry.cause)
             case End():

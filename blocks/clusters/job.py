@@ -52,7 +52,8 @@ class Job(Frozen):
         deadline_seconds: time from its start (not from its queueing) after which it is stopped; None for none.
         node_cache: the init command and the command see the node's cache for weights, which runs of the node share, at
             `/node-cache`, with `SLIPWAY_NODE_CACHE`, `SLIPWAY_NODE_CACHE_BYTES` and `SLIPWAY_ALIVE`: a file that stays
-            locked (flock) for as long as the job lives.
+            locked (flock) for as long as the job lives; and with `SLIPWAY_NODE`, the node's name.
+        preferred_nodes: names of nodes that are better than others. No job waits for one.
         labels: for `Jobs.find`; values up to 63 characters.
     """
 
@@ -72,6 +73,7 @@ class Job(Frozen):
     nodes: int = 1
     deadline_seconds: int | None = None
     node_cache: bool = False
+    preferred_nodes: tuple[str, ...] = ()
     labels: dict[str, str] = Field(default_factory=dict)
     queue: str | None = None
 
@@ -118,6 +120,7 @@ class JobStatus(Frozen):
         cause: None until it has ended.
         exit_code: of the program; None while live and where nobody saw it.
         last_lines: the end of its log, once it has ended badly.
+        unstarted: queued, and whoever submitted it did not come to start it: whoever wants it submits it again.
     """
 
     name: str
@@ -134,6 +137,7 @@ class JobStatus(Frozen):
     mounts: tuple[Mount, ...] = ()
     image_digest: str | None = None
     last_lines: tuple[str, ...] = ()
+    unstarted: bool = False
 
     @property
     def live(self) -> bool:

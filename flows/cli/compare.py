@@ -64,6 +64,9 @@ def _show(comparison: "Comparison") -> None:
     ]
     show_table(("came of it", *runs), rows, empty="", right=runs)
     print()
+    began = [(name, a or "", b or "") for name, (a, b) in comparison.facts()["beginning"].items()]
+    show_table(("until it trained", *runs), began, empty="")
+    print()
     show_table(
         ("loss at step", *runs, "difference"),
         [

@@ -3,11 +3,13 @@
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from blocks.settings import Settings
-    from tasks.stages.source import DatasetRequest
+    from tasks.stages.source import DatasetRequest, SourceRequest, WeightsToStage
+
+Asked = TypeVar("Asked", bound="SourceRequest")
 
 
 def read_config(path: Path) -> str:
@@ -77,25 +79,37 @@ def dataset_request(name: str, source: str, version: str | None, settings: "Sett
     Raises:
         UsageError: a name, version or source that can not be.
     """
+    from tasks.stages.source import DatasetRequest
+
+    return _asked(DatasetRequest, "dataset", settings, name=name, source=source, version=version)
+
+
+def weights_request(name: str, source: str, settings: "Settings") -> "WeightsToStage":
+    """The same for weights."""
+    from tasks.stages.source import WeightsToStage
+
+    return _asked(WeightsToStage, "weights", settings, name=name, source=source)
+
+
+def _asked(kind: "type[Asked]", what: str, settings: "Settings", *, source: str, **more: Any) -> "Asked":
     from pydantic import ValidationError
 
     from blocks.clusters.errors import UsageError
-    from tasks.stages.source import DatasetRequest, bucket_of
+    from tasks.stages.source import bucket_of
 
     if source and "://" not in source and not source.startswith("/volume/"):
         source = str(Path(source).expanduser().resolve())
     try:
         named = bucket_of(source)
-        bucket = settings.bucket(named[0]) if named else None
-        return DatasetRequest(name=name, source=source, version=version, bucket=bucket)
+        return kind(source=source, bucket=settings.bucket(named[0]) if named else None, **more)
     except ValidationError as error:
         first = error.errors()[0]
-        what, given = str(first["loc"][0]), first["input"]
-        if what == "source":
-            reason = first["msg"].removeprefix("Value error, ") if given else "the source of the dataset is empty"
+        part, given = str(first["loc"][0]), first["input"]
+        if part == "source":
+            reason = first["msg"].removeprefix("Value error, ") if given else f"the source of the {what} is empty"
             raise UsageError(f"{reason[0].upper()}{reason[1:]}.", "") from None
         raise UsageError(
-            f"{given!r} can not be the {what} of a dataset.",
+            f"{given!r} can not be the {part} of {what if what == 'weights' else f'a {what}'}.",
             "Use letters, digits, dots, hyphens and underscores, starting with a letter or digit.",
         ) from None
 

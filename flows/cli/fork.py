@@ -17,11 +17,17 @@ from flows.cli.options import (
     Output,
     OutputFormat,
     Owner,
+    Placement,
     RunName,
     Trust,
+    WeightsAsParentFrom,
+    WeightsFallback,
+    WeightsSha256,
 )
 
 if TYPE_CHECKING:
+    from blocks.clusters.port import Cluster
+    from tasks.runs.request import WeightsRequest
     from tasks.training import RunResult
 
 
@@ -44,6 +50,9 @@ def fork(
         Literal["link", "copy"],
         typer.Option(help="Link costs no space; copy also survives that the parent saves that step again."),
     ] = "link",
+    weights: WeightsAsParentFrom = None,
+    weights_fallback: WeightsFallback = False,
+    weights_sha256: WeightsSha256 = False,
     hub: HubName = None,
     best: Annotated[bool, typer.Option("--best", help="RUN is a sweep: continue its best run.")] = False,
     trust: Trust = None,
@@ -73,7 +82,8 @@ def fork(
         volume, run = best_run(place, run, volume)
     where = volume_of(place, run, volume)
     check_names(child, where)
-    request = ask_fork(place, where, run, child, step=at, changes=keys, hold=hold, trust=vouched)
+    reads = _reads(place, where, run, weights, fallback=weights_fallback, sha256=weights_sha256)
+    request = ask_fork(place, where, run, child, step=at, changes=keys, hold=hold, weights=reads, trust=vouched)
     plan(place, access, request, output, only=dry_run)
     if dry_run:
         return
@@ -90,11 +100,25 @@ def fork(
             set=keys,
             name=child,
             hold=hold,
+            weights=reads,
             trust=list(vouched),
             wait=not no_wait,
         )
 
     run_flow(settings, place, where, child, flow, output)
+
+
+def _reads(
+    cluster: "Cluster", volume: str, parent: str, placement: Placement | None, *, fallback: bool, sha256: bool
+) -> "WeightsRequest":
+    """Where a fork reads its weights: as its parent does, but for what was said."""
+    from tasks.runs.launch import read_run
+    from tasks.runs.request import WeightsRequest
+
+    if placement is not None:
+        return WeightsRequest(placement=placement.value, fallback=fallback, sha256=sha256)
+    theirs = read_run(cluster, volume, parent).plan.request.weights
+    return theirs.model_copy(update={"fallback": theirs.fallback or fallback, "sha256": theirs.sha256 or sha256})
 
 
 def _step(text: str) -> int | Literal["latest"]:

@@ -51,6 +51,10 @@ WeightsFrom = Annotated[
         help="Where weights are read: in place, from a copy in scratch, or from the node's cache of copies.",
     ),
 ]
+WeightsAsParentFrom = Annotated[
+    Placement | None,
+    typer.Option("--weights", help="Where weights are read, as with train. [default: where RUN reads them]"),
+]
 WeightsFallback = Annotated[
     bool, typer.Option("--weights-fallback", help="Read them in place where there is no room for a copy.")
 ]

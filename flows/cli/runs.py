@@ -14,7 +14,7 @@ from flows.cli.show import ago, number, printable, say, show_facts, show_json, s
 if TYPE_CHECKING:
     from blocks.clusters.port import Cluster
     from tasks.reports.story import Story
-    from tasks.runs.records import Attempt, RunRecord, Weights
+    from tasks.runs.records import Attempt, RunRecord
     from tasks.runs.state import RunState
 
 app = typer.Typer(help="Training runs.", no_args_is_help=True)
@@ -195,9 +195,7 @@ def _facts(story: "Story", volume: str) -> dict[str, str]:
         "loss": loss,
         "lowest loss": _lowest(story),
         "weights": weights,
-        "download": _download(resolved.weights),
-        "weights read": _weights_read(story),
-        "first step": f"{story.first_step_seconds:.1f} s after its start" if story.first_step_seconds else "",
+        **story.beginning(),
         "dataset": resolved.dataset.path if resolved.dataset else "",
         "continued from": f"step {source.step} of {source.run or source.path}" if source else "",
         "image": _image(story),
@@ -232,25 +230,6 @@ def _image(story: "Story") -> str:
     ends = [attempt.end for attempt in story.record.attempts if attempt.end]
     digest = next((end.image_digest for end in reversed(ends) if end.image_digest), None)
     return f"{story.record.plan.trainer.image or ''}{f' ({digest})' if digest else ''}"
-
-
-def _download(weights: "Weights") -> str:
-    from blocks.clusters.size import format_size
-
-    if weights.download is None:
-        return "none: staged before" if weights.repo else ""
-    rate = weights.download.bytes / 1e6 / max(weights.download.seconds, 1e-3)
-    return f"{format_size(weights.download.bytes)} in {weights.download.seconds:.1f} s ({rate:.0f} MB/s)"
-
-
-def _weights_read(story: "Story") -> str:
-    from tasks.pod.hydrate import describe
-
-    last = story.record.last
-    if last is None or last.weights is None:
-        return ""
-    where = {"volume": "", "hydrate": "in scratch: ", "node": "in the node's cache: "}[last.weights.read_from]
-    return where + describe(last.weights.model_dump())
 
 
 def _attempt(attempt: "Attempt", state: "RunState") -> tuple[str, ...]:

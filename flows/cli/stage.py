@@ -1,4 +1,4 @@
-"""`slipway stage`: a model or a dataset onto a volume, verified and pinned."""
+"""`slipway stage`: a model, weights or a dataset onto a volume, verified and pinned."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,7 @@ from flows.cli.show import show_facts, show_json
 if TYPE_CHECKING:
     from blocks.clusters.port import Cluster
 
-app = typer.Typer(help="Bring a model or a dataset onto a volume, once.", no_args_is_help=True)
+app = typer.Typer(help="Bring a model, weights or a dataset onto a volume, once.", no_args_is_help=True)
 Onto = Annotated[str, typer.Option("--volume", metavar="NAME", help="The volume; created if it is missing.")]
 
 
@@ -123,6 +123,52 @@ def dataset(
         return
     size = f"{staged['files']} files, {format_size(staged['bytes'])}"
     show_facts({"dataset": name, "version": staged["version"], "path": f"/volume/{staged['path']}", "size": size})
+
+
+@app.command(cls=NamedCommand)
+def weights(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Their name on the volume: models/NAME.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A folder, s3://BUCKET/PREFIX, or a folder on it: /volume/PATH.")
+    ],
+    volume: Onto,
+    volume_size: VolumeSize = None,
+    cluster: ClusterName = None,
+    owner: Owner = None,
+    output: OutputFormat = Output.TABLE,
+) -> None:
+    """Stage weights of your own as models/NAME, proven complete; a config names them /volume/models/NAME."""
+    from blocks.clusters.size import format_size
+    from blocks.settings import read_settings
+    from flows.cli.config import weights_request
+    from flows.cli.launch import cluster_block, hub_block, run_plain_flow
+    from tasks.stages.source import s3_source
+
+    settings = read_settings()
+    place, request = settings.cluster(cluster, owner), weights_request(name, source, settings)
+    _existing(place, volume, volume_size)
+    if s3 := s3_source(request):
+        place.call(None, "buckets.look", s3[1], env=s3[0].env(), secrets=s3[0].secrets())
+
+    def flow() -> None:
+        from flows.stage import stage
+
+        block, access = cluster_block(settings, cluster, owner), settings.hub(None)
+        stage(
+            cluster=block,
+            hub=hub_block(access),
+            volume=volume,
+            weights=request,
+            volume_size=(volume_size or "").strip(),
+        )
+
+    run_plain_flow(settings, flow)
+    staged = place.call(volume, "weights.state", {"name": name})
+    if output is Output.JSON:
+        show_json({"volume": volume, "name": name, **staged})
+        return
+    size = f"{staged['files']} files, {format_size(staged['bytes'])}"
+    show_facts({"weights": name, "path": f"/volume/{staged['path']}", "what": staged["why"], "size": size})
 
 
 def _existing(cluster: "Cluster", volume: str, size: str | None) -> str | None:

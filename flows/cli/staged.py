@@ -20,6 +20,7 @@ OnVolume = Annotated[
     str | None, typer.Option("--volume", metavar="NAME", help="Only this one. [default: all, or the one that has it]")
 ]
 Staged = Annotated[str, typer.Argument(metavar="ORG/NAME[@REV]", help="A commit, its first digits, or a branch.")]
+_OWN = "/volume/models/"
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -33,10 +34,13 @@ def all_models(context: typer.Context) -> None:
 def list_models(
     volume: OnVolume = None, cluster: ClusterName = None, owner: Owner = None, output: OutputFormat = Output.TABLE
 ) -> None:
-    """Show the snapshots that are staged: commits, sizes, and the runs that use them."""
+    """Show the snapshots that are staged, and what is in models/: commits, sizes, and the runs that use them."""
     from blocks.clusters.size import format_size
 
-    rows = _listed(connect(cluster, owner), volume, "snapshots")
+    place = connect(cluster, owner)
+    snapshots, own = _listed(place, volume, "snapshots"), _listed(place, volume, "weights")
+    unpinned: dict[str, Any] = {"repo": None, "commit": None, "refs": [], "partial": False, "lacks": 0}
+    rows = snapshots + [unpinned | row for row in own]
     if output is Output.JSON:
         show_json(rows)
         return
@@ -48,7 +52,15 @@ def list_models(
                 *(format_size(row["shared_bytes"]), f"partial: lacks {row['lacks']}" if row["partial"] else ""),
                 *(", ".join(row["used_by"]), _when(row["last_used"])),
             )
-            for row in rows
+            for row in snapshots
+        ]
+        + [
+            (
+                *(f"/volume/{row['path']}", "", "", row["volume"], format_size(row["bytes"])),
+                *(format_size(row["shared_bytes"]), "" if row["staged"] else "not usable"),
+                *(", ".join(row["used_by"]), _when(row["last_used"])),
+            )
+            for row in own
         ],
         empty="No model is staged. Stage one: slipway stage model ORG/NAME --volume NAME",
         right=("size", "shared"),
@@ -79,7 +91,9 @@ def mount(
 
 @models.command("remove")
 def remove_model(
-    model: Staged,
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="ORG/NAME[@REV] of what is staged, or /volume/models/NAME.")
+    ],
     volume: OnVolume = None,
     yes: Yes = False,
     cluster: ClusterName = None,
@@ -88,6 +102,11 @@ def remove_model(
 ) -> None:
     """Remove a staged model. Refused while a live or planned run uses it; files that other snapshots share stay."""
     place = connect(cluster, owner)
+    if model.startswith(_OWN):
+        name = model.removeprefix(_OWN).rstrip("/")
+        where = _only([row["volume"] for row in _listed(place, volume, "weights") if row["name"] == name], model)
+        _remove(place, where, model, "weights.remove", {"name": name}, yes, output)
+        return
     where, found = _find(place, model, volume)
     what = f"{found['repo']}@{found['commit'][:12]}"
     which = {key: found[key] for key in ("repo_type", "repo", "commit")}
@@ -136,23 +155,26 @@ def remove_dataset(
     output: OutputFormat = Output.TABLE,
 ) -> None:
     """Remove a version of a dataset. Refused while a live or planned run uses it."""
-    from blocks.clusters.errors import ConflictError, NotFoundError, UsageError
+    from blocks.clusters.errors import UsageError
 
     name, _, version = dataset.partition("/")
     if not name or not version:
         raise UsageError(f"{dataset!r} names no version of a dataset.", "Write NAME/VERSION.")
     place = connect(cluster, owner)
-    have = {
-        row["volume"] for row in _listed(place, volume, "datasets") if (row["name"], row["version"]) == (name, version)
-    }
-    if not have:
-        raise NotFoundError(f"{dataset} is on no volume.", "`slipway datasets` lists what is staged.")
-    if len(have) > 1:
-        raise ConflictError(
-            f"The volumes {' and '.join(sorted(have))} each have {dataset}.", "Say which with --volume."
-        )
-    where = have.pop()
+    rows = _listed(place, volume, "datasets")
+    where = _only([row["volume"] for row in rows if (row["name"], row["version"]) == (name, version)], dataset)
     _remove(place, where, dataset, "datasets.remove", {"name": name, "version": version}, yes, output)
+
+
+def _only(volumes: list[str], what: str) -> str:
+    """The one volume that has something. Raises: NotFoundError, ConflictError."""
+    from blocks.clusters.errors import ConflictError, NotFoundError
+
+    if not volumes:
+        raise NotFoundError(f"{what} is on no volume.", "`slipway models` and `slipway datasets` list what is there.")
+    if len(volumes) > 1:
+        raise ConflictError(f"The volumes {' and '.join(volumes)} each have {what}.", "Say which with --volume.")
+    return volumes[0]
 
 
 def _listed(place: "Cluster", volume: str | None, kind: str) -> list[dict[str, Any]]:

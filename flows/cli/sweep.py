@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.options import Changes, ClusterName, HubName, Output, OutputFormat, Owner, VolumeSize
+from flows.cli.options import (
+    Changes,
+    ClusterName,
+    HubName,
+    Output,
+    OutputFormat,
+    Owner,
+    Placement,
+    VolumeSize,
+    WeightsFallback,
+    WeightsFrom,
+    WeightsSha256,
+)
 from flows.cli.show import number, say, show_facts, show_json, show_table
 
 if TYPE_CHECKING:
@@ -37,6 +49,9 @@ def sweep(
         str | None, typer.Option(metavar="NAME=SOURCE", help="A dataset to stage. [default: the file's]")
     ] = None,
     trainer: Annotated[str | None, typer.Option(metavar="NAME", help="A trainer of slipway.toml.")] = None,
+    weights: WeightsFrom = Placement.VOLUME,
+    weights_fallback: WeightsFallback = False,
+    weights_sha256: WeightsSha256 = False,
     hub: HubName = None,
     cluster: ClusterName = None,
     owner: Owner = None,
@@ -51,6 +66,7 @@ def sweep(
     from flows.cli.launch import cluster_block, hub_block, interruptible, trainer_block
     from flows.cli.prefect_server import prefect_server
     from tasks.runs.ask import ask_run
+    from tasks.runs.request import WeightsRequest
     from tasks.sweeps.ask import ask_sweep, read_sweep_file
     from tasks.sweeps.plan import make_sweep_plan
 
@@ -61,6 +77,7 @@ def sweep(
     keys = {**asked.changes, **read_changes(changes)}
     text, wanted = _config(asked, file, how), _dataset(asked, dataset, settings)
     size = volume_size or asked.volume_size
+    reads = WeightsRequest(placement=weights.value, fallback=weights_fallback, sha256=weights_sha256)
     base = ask_run(
         called,
         text,
@@ -69,6 +86,7 @@ def sweep(
         volume=volume or asked.volume,
         volume_size=size,
         dataset=wanted,
+        weights=reads,
     )
     request = ask_sweep(called, asked.search, base)
     made = make_sweep_plan(place, access, request)
@@ -88,6 +106,7 @@ def sweep(
             set=keys,
             search=asked.search,
             dataset=wanted,
+            weights=reads,
             volume=base.volume,
             volume_size=(size or "").strip(),
         )

@@ -183,7 +183,7 @@ def _config(request: RunRequest, checks: Checks) -> Needs | None:
         detail = f"runs on one node, and {asked.nodes} are asked for."
         checks.add(Mark.BLOCKED, f"trainer {trainer.kind}", detail, "Ask for one.")
     if needs.checkpoint_every == 0:
-        detail = "saves no checkpoints: it can neither be resumed nor forked"
+        detail = "saves no checkpoints: it can neither be resumed nor forked."
         checks.add(Mark.WARNING, f"trainer {trainer.kind}", detail, "Let the config save some.")
     elif needs.weights_only:
         detail = "saves weights without an optimizer: it can neither be resumed nor forked"

@@ -21,16 +21,16 @@ _SHORTEST = 6
 def list_snapshots(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     """Every staged snapshot: "snapshots", as `tasks.pod.snapshots.list_staged` has them, with "shared_bytes" (that
     other names on the volume keep too), "used_by" (runs) and "last_used" (seconds since 1970, or null)."""
-    uses = _uses(layout, "weights")
+    used = uses(layout, "weights")
     found = list_staged_snapshots(layout, {})["snapshots"]
-    return {"snapshots": [entry | _use(layout, entry["path"], uses) for entry in found]}
+    return {"snapshots": [entry | use(layout, entry["path"], used) for entry in found]}
 
 
 def list_datasets(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     """Every staged dataset version: "datasets", with the same three."""
-    uses = _uses(layout, "dataset")
+    used = uses(layout, "dataset")
     found = list_staged_datasets(layout, {})["datasets"]
-    return {"datasets": [entry | _use(layout, entry["path"], uses) for entry in found]}
+    return {"datasets": [entry | use(layout, entry["path"], used) for entry in found]}
 
 
 def find_snapshot(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def remove_model(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         record = records.read_if_there(layout.snapshot_manifest(kind, repo, commit))
         if record is None:
             raise NotThereError(f"{repo}@{commit} is not staged on this volume.", "`slipway models` lists what is.")
-        _refuse_if_used(layout, "weights", record["path"], set(arguments.get("over") or ()))
+        refuse_if_used(layout, "weights", record["path"], set(arguments.get("over") or ()))
         path = layout.root / record["path"]
         freed = trash.Links().free(path)
         remove_snapshot(layout, record, path)
@@ -108,7 +108,7 @@ def remove_dataset(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
             f"There is no version {arguments['version']!r} of dataset {arguments['name']!r} on this volume.",
             "`slipway datasets` lists what is there.",
         )
-    _refuse_if_used(layout, "dataset", record["path"], set(arguments.get("over") or ()))
+    refuse_if_used(layout, "dataset", record["path"], set(arguments.get("over") or ()))
     freed = trash.Links().free(path)
     trash.take_away(layout, path)
     if not any(path.parent.iterdir()):
@@ -116,8 +116,8 @@ def remove_dataset(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"path": record["path"], "bytes": record["bytes"], "freed": freed}
 
 
-def _uses(layout: Layout, what: str) -> dict[str, list[tuple[str, float]]]:
-    """Path → the runs that read it, each with when it last began to."""
+def uses(layout: Layout, what: str) -> dict[str, list[tuple[str, float]]]:
+    """Path of "weights" or of a "dataset" → the runs that read it, each with when it last began to."""
     found: dict[str, list[tuple[str, float]]] = {}
     for plan in plans(layout):
         if read := plan["resolved"].get(what):
@@ -131,8 +131,13 @@ def _last_used(layout: Layout, plan: dict[str, Any]) -> float:
     return max([datetime.fromisoformat(plan["created_at"]).timestamp(), *begun])
 
 
-def _use(layout: Layout, path: str, uses: dict[str, list[tuple[str, float]]]) -> dict[str, Any]:
-    users = uses.get(path, [])
+def use(layout: Layout, path: str, known: dict[str, list[tuple[str, float]]]) -> dict[str, Any]:
+    """What the lists say of one: "shared_bytes", "used_by", "last_used".
+
+    Args:
+        known: as `uses` found it.
+    """
+    users = known.get(path, [])
     return {
         "shared_bytes": _shared(layout.root / path),
         "used_by": sorted(run for run, _ in users),
@@ -149,7 +154,12 @@ def _begins(commit: str, revision: str) -> bool:
     return len(revision) >= _SHORTEST and commit.startswith(revision)
 
 
-def _refuse_if_used(layout: Layout, what: str, path: str, over: set[str]) -> None:
+def refuse_if_used(layout: Layout, what: str, path: str, over: set[str]) -> None:
+    """Raises: ChangedError: a live or planned run reads it; names them.
+
+    Args:
+        over: runs that have ended although no end is on record.
+    """
     using = []
     for plan in plans(layout):
         read = plan["resolved"].get(what)

@@ -13,7 +13,7 @@ from tasks.pod.errors import BadInputError, ChangedError, NotThereError
 from tasks.pod.files import prove
 from tasks.pod.layout import Layout, part
 from tasks.pod.publish import freeze
-from tasks.pod.staging import identity
+from tasks.pod.staging import weights_identity
 
 TOOLS: Mapping[str, str] = {
     "prime-rl": "prime-rl's tools/convert_dcp_to_bf16.py, with the step's directory in its run's",
@@ -75,7 +75,7 @@ def export_weights(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     if tool := tool_for(arguments["format"]):
         said = f"A checkpoint of format {arguments['format']} has no weights in Hugging Face format."
         raise BadInputError(said, f"What makes some of it: {tool}.")
-    final, record = layout.root / "models" / name, layout.ours / "weights" / f"{name}.json"
+    final, record = layout.own_weights(name), layout.own_weights_record(name)
     wanted = {"source": arguments["source"], "fingerprint": arguments["fingerprint"]}
     there = records.read_if_there(record)
     if final.exists():
@@ -84,7 +84,7 @@ def export_weights(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         return _answer(layout, final, created=False)
     _unchanged(source, arguments)
     files = _files(source, layout.resolve(arguments["base"]))
-    with staging_area(layout, identity("weights", name)) as area:
+    with staging_area(layout, weights_identity(name)) as area:
         clear(area)
         tree = area / "tree"
         tree.mkdir()

@@ -8,13 +8,14 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from tasks.pod.errors import ChangedError, NoSpaceError
-from tasks.pod.files import File, Proof, prove
+from tasks.pod.files import File, Proof
 from tasks.pod.hub import Source, UnreachableError, ask, endpoint, retry_after, unreachable
 from tasks.pod.partial import Partial
 from tasks.pod.progress import Progress
 from tasks.pod.ranged import Reader, StatusError
 from tasks.pod.records import sync_directory
 from tasks.pod.reserve import is_full
+from tasks.pod.xet import XetReader
 
 PARALLEL = 4
 
@@ -48,6 +49,7 @@ class Fetcher:
         self._progress = progress
         self._headers = {name: str(value) for name, value in build_hf_headers(library_name="slipway").items()}
         self._timeout = float(HF_HUB_DOWNLOAD_TIMEOUT)
+        self._xet = XetReader(source, self._headers) if XetReader.is_available() else None
         self._stop = threading.Event()
         self._threads = threading.local()
 
@@ -76,7 +78,7 @@ class Fetcher:
             raise StoppedError
         part = self._area / "parts" / file.key.replace(":", "-")
         try:
-            proof = self._by_xet(file, part) or self._by_http(file, part)
+            proof = self._bring(file, part)
             target.parent.mkdir(parents=True, exist_ok=True)
             part.chmod(0o444)
             part.rename(target)
@@ -91,39 +93,25 @@ class Fetcher:
         self._progress.finish_file()
         return proof
 
-    def _by_xet(self, file: File, part: Path) -> Proof | None:
-        """Through huggingface_hub's own client, where the Hub offers Xet; None leaves the file to plain HTTP."""
-        if not file.xet_hash:
-            return None
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.utils._runtime import is_xet_available
-
-        if not is_xet_available():
-            return None
-        local = self._area / "xet"
+    def _by_xet(self, partial: Partial) -> None:
+        """Read what is left of a file over Xet, where the Hub offers it; what fails is left to plain HTTP."""
+        file = partial.file
+        if self._xet is None or not file.xet_hash or partial.done >= file.size:
+            return
         try:
-            got = hf_hub_download(
-                self._source.repo,
-                file.path,
-                repo_type=self._source.repo_type,
-                revision=self._source.revision,
-                local_dir=local,
-                endpoint=endpoint(),
-            )
-        except Exception as error:
+            for chunk in self._xet.read(file, partial.done):
+                partial.append(memoryview(chunk))
+                if self._stop.is_set():
+                    raise StoppedError
+        except StoppedError:
+            raise
+        except Exception as error:  # the client's errors have no base of their own
             if isinstance(error, OSError) and is_full(error):
                 raise
+            self._xet = None  # it has tried more than once: the other files need not wait for that
             print(f"{file.path}: Xet failed ({error}), going on over plain HTTP", file=sys.stderr, flush=True)
-            return None
-        proof = prove(Path(got), git=not file.sha256)
-        if not file.is_proven_by(proof):
-            Path(got).unlink()
-            return None
-        self._progress.add(file.size)
-        Path(got).replace(part)
-        return proof
 
-    def _by_http(self, file: File, part: Path) -> Proof:
+    def _bring(self, file: File, part: Path) -> Proof:
         from huggingface_hub import hf_hub_url
 
         source = self._source
@@ -131,6 +119,7 @@ class Fetcher:
             source.repo, file.path, repo_type=source.repo_type, revision=source.revision, endpoint=endpoint()
         )
         with Partial(part, file, self._progress) as partial:
+            self._by_xet(partial)
             for last in (False, True):
                 self._complete(partial, url)
                 proof = partial.hasher.proof()

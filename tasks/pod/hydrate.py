@@ -17,6 +17,7 @@ from tasks.pod.errors import ChangedError, NoSpaceError, PodError
 from tasks.pod.folders import list_folder
 from tasks.pod.layout import Layout
 from tasks.pod.node_cache import Lease, NodeCache
+from tasks.pod.nodes import nodes_with, note, this_node
 from tasks.pod.reserve import is_full
 from tasks.pod.shared import manifests
 from tasks.pod.sizes import size_text
@@ -69,7 +70,7 @@ def place_weights(layout: Layout, plan: dict[str, Any], attempt: int, scratch: P
         if placement == "hydrate":
             directory, cached = work.into(scratch / "weights"), False
         else:
-            directory, cached = _from_node(work, Lease(f"{plan['run']}.{attempt}", _alive()))
+            directory, cached = _from_node(layout, work, Lease(f"{plan['run']}.{attempt}", _alive()))
     except ChangedError:
         raise
     except (PodError, OSError) as error:
@@ -163,8 +164,18 @@ class _Work:
             raise ChangedError(f"The copied weights can not be used: {found['why']}", found["remedy"])
 
 
-def _from_node(work: _Work, lease: Lease) -> tuple[Path, bool]:
-    root, cached = NodeCache.here().take(work.source.key, work.source.bytes, lease, work.fill)
+def preferred_nodes(layout: Layout, plan: dict[str, Any]) -> list[str]:
+    """The nodes on which a run would find its weights copied already, those that were seen last first."""
+    asked = (plan.get("request") or {}).get("weights") or {}
+    if asked.get("placement") != "node" or not layout.nodes.is_dir():
+        return []
+    return nodes_with(layout, read_source(layout, plan["resolved"]["weights"]["path"]).key)
+
+
+def _from_node(layout: Layout, work: _Work, lease: Lease) -> tuple[Path, bool]:
+    cache = NodeCache.here()
+    root, cached = cache.take(work.source.key, work.source.bytes, lease, work.fill)
+    note(layout, [entry["key"] for entry in cache.entries()])
     return root / work.source.home, cached
 
 
@@ -201,6 +212,7 @@ def _report(
         "files": len(source.files) if source else 0,
         "seconds": round(seconds, 3),
         "cached": cached,
+        "node": this_node(),
         "checked": (f"{source.checked}, sha256" if work and work.sha256 else source.checked) if source else None,
         "workers": pace.workers if pace else None,
         "latency_ms": round(pace.latency * 1e3, 3) if pace else None,

@@ -48,6 +48,10 @@ class Layout:
     def dataset(self, name: str, version: str) -> Path:
         return self.datasets / part("dataset name", name) / part("dataset version", version)
 
+    def own_weights(self, name: str) -> Path:
+        """Weights that people put there, staged from elsewhere, or made of a checkpoint."""
+        return self.root / "models" / part("model name", name)
+
     @property
     def runs(self) -> Path:
         return self.root / "runs"
@@ -86,6 +90,14 @@ class Layout:
         return self.ours / "runs" / part("run", run)
 
     @property
+    def nodes(self) -> Path:
+        """What the caches of nodes hold, as far as runs of this volume saw it."""
+        return self.ours / "nodes"
+
+    def node(self, node: str) -> Path:
+        return self.nodes / f"{part('node', node)}.json"
+
+    @property
     def sweeps(self) -> Path:
         return self.ours / "sweeps"
 
@@ -95,6 +107,10 @@ class Layout:
 
     def snapshot_manifest(self, repo_type: str, repo: str, commit: str) -> Path:
         return self.ours / "snapshots" / f"{repo_type}s--{repo.replace('/', '--')}" / f"{commit}.json"
+
+    def own_weights_record(self, name: str) -> Path:
+        """Where those that are ours came from."""
+        return self.ours / "weights" / f"{part('model name', name)}.json"
 
     def staging(self, identity: str) -> Path:
         """The private area of one staging identity (see `tasks.pod.staging`), kept until it has published."""

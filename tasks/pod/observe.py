@@ -5,6 +5,7 @@ from typing import Any
 from tasks.pod.checkpoints.look import look
 from tasks.pod.layout import Layout
 from tasks.pod.metrics import read_metrics
+from tasks.pod.runs import begun
 
 
 def observe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -12,10 +13,11 @@ def observe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         arguments: {"runs": {id: {"metrics": file, "offset": bytes read before, "format": checkpoint format or null,
-            "checkpoints": directory}}}, paths relative to the run's directory.
+            "checkpoints": directory, "attempt": a number (optional)}}}, paths relative to the run's directory.
 
     Returns:
-        {"runs": {id: {"metrics": new lines, "offset": for the next look, "checkpoints": the report's list}}}.
+        {"runs": {id: {"metrics": new lines, "offset": for the next look, "checkpoints": the report's list,
+        "begun": of the attempt that was asked for, when it started and what reading its weights took}}}.
     """
     asked: dict[str, dict[str, Any]] = arguments["runs"]
     reports = look(layout, {"runs": {r: {k: a[k] for k in ("format", "checkpoints")} for r, a in asked.items()}})
@@ -26,5 +28,6 @@ def observe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
             "metrics": rows,
             "offset": offset,
             "checkpoints": reports["reports"][run]["checkpoints"],
+            "begun": begun(layout, run, ask["attempt"]) if ask.get("attempt") else None,
         }
     return {"runs": answer}

@@ -7,7 +7,7 @@ from typing import Any
 from tasks.pod import holds, records, reserve
 from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.verdict import Checkpoint, Report, Verdict
-from tasks.pod.errors import ChangedError, NotThereError
+from tasks.pod.errors import ChangedError, NotThereError, PodError
 from tasks.pod.layout import Layout
 from tasks.pod.runs import attempts_of, end, is_deleted, now, read_attempts, read_plan, released_record, turn
 from tasks.pod.weights import fingerprint
@@ -64,6 +64,7 @@ def _prepare(
             "resume": resume,
             "trusted": sorted(trust & {c.path for c in own.checkpoints if c.verdict is Verdict.UNKNOWN}),
             "set_aside": moved,
+            "preferred_nodes": _preferred_nodes(layout, plan),
             "version": version,
             "created_at": now(),
         },
@@ -71,6 +72,15 @@ def _prepare(
     if nothing_left:  # the last checkpoint was saved before an earlier attempt died
         end(layout, {"run": run, "attempt": number, "end": _completed_before(resume["step"])})
     return {"attempt": attempt, "created": created}
+
+
+def _preferred_nodes(layout: Layout, plan: dict[str, Any]) -> list[str]:
+    from tasks.pod.hydrate import preferred_nodes  # takes its time to import, and few ask
+
+    try:
+        return preferred_nodes(layout, plan)
+    except (PodError, OSError):
+        return []
 
 
 def _completed_before(step: int) -> dict[str, Any]:

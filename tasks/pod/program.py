@@ -70,13 +70,17 @@ PROGRAMS: dict[str, str] = {
     "volume.usage": "tasks.pod.usage:usage",
     "weights.export": "tasks.pod.export_weights:export_weights",
     "weights.inspect": "tasks.pod.weights:inspect",
+    "weights.list": "tasks.pod.own_weights:list_weights",
+    "weights.remove": "tasks.pod.own_weights:remove",
+    "weights.stage": "tasks.pod.own_weights:stage",
+    "weights.state": "tasks.pod.own_weights:state",
 }
 """Name → `module:function`. A function takes the volume's layout and its arguments, and returns JSON."""
 
 MAKE_ROOM = frozenset(
     {
         *("datasets.remove", "holds.release", "retention.prune", "runs.delete", "runs.end", "runs.release"),
-        *("snapshots.remove", "sweeps.advance"),
+        *("snapshots.remove", "sweeps.advance", "weights.remove"),
     }
 )
 """Programs that have to work on a full volume: they may use up what is reserved there. Each can be run again."""

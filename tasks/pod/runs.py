@@ -92,7 +92,7 @@ def _summary(layout: Layout, run: str) -> dict[str, Any] | None:
     if "metrics" not in plan.get("trainer", {}):
         return None
     rows, _ = read_metrics(layout.run(run) / plan["trainer"]["metrics"])
-    losses = {row["step"]: row["loss"] for row in by_step(rows).values() if isinstance(row.get("loss"), int | float)}
+    losses = {row["step"]: row["loss"] for row in by_step(rows).values() if row.get("loss") is not None}
     if not rows:
         return None
     lowest = min(losses, key=lambda step: losses[step], default=None)
@@ -186,12 +186,20 @@ def read_attempts(layout: Layout, run: str) -> list[dict[str, Any]]:
         {
             **records.read_record(folder / f"{n}.json", _ATTEMPT_RECORD),
             "started": (folder / f"{n}.started.json").exists(),
-            "started_at": (records.read_if_there(folder / f"{n}.started.json") or {}).get("started_at"),
-            "weights": records.read_if_there(folder / f"{n}.weights.json"),
+            **begun(layout, run, n),
             "end": records.read_if_there(folder / f"{n}.end.json"),
         }
         for n in numbers
     ]
+
+
+def begun(layout: Layout, run: str, attempt: int) -> dict[str, Any]:
+    """ "started_at" and "weights" of an attempt: when its init command began, and what it copied; null until then."""
+    folder = attempts_of(layout, run)
+    return {
+        "started_at": (records.read_if_there(folder / f"{attempt}.started.json") or {}).get("started_at"),
+        "weights": records.read_if_there(folder / f"{attempt}.weights.json"),
+    }
 
 
 def is_deleted(layout: Layout, run: str) -> bool:

@@ -22,6 +22,10 @@ def snapshot_identity(repo_type: str, repo: str, commit: str) -> str:
     return identity(repo_type, repo.replace("/", "--"), commit[:40])
 
 
+def weights_identity(name: str) -> str:
+    return identity("weights", name)
+
+
 def dataset_identity(name: str, version: str | None, source: dict[str, Any] | None = None) -> str:
     """Without a version, which then follows from the content, the source tells two stagings apart."""
     if version:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Set
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -70,14 +71,14 @@ def inspect(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _facts(directory: Path, path: str) -> dict[str, Any]:
     if not directory.exists():
-        raise _Unusable(f"there is nothing at {path}.", "Stage a model, or put weights into models/<name>.")
+        raise _Unusable(
+            f"there is nothing at {path}.", "Stage it: slipway stage weights, or put weights into models/<name>."
+        )
     if not directory.is_dir():
         raise _Unusable(f"{path} is a file.", "Name the directory with config.json and the weights.")
-    _refuse_checkpoint(directory, path)
-    config = _read(directory, "config.json") if (directory / "config.json").exists() else None
-    shards = _shards(directory)
-    if config is None or not shards:
-        raise _Unusable(*_what_is_missing(directory, path, config is not None))
+    if refused := refusal({entry.name for entry in directory.iterdir()}, path):
+        raise _Unusable(*refused)
+    config, shards = _read(directory, "config.json"), _shards(directory)
     parameters = 0
     for shard, tensors in sorted(shards.items()):
         parameters += _check(directory, shard, tensors)
@@ -99,13 +100,29 @@ def fingerprint(directory: Path) -> str:
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()[:24]
 
 
-def _refuse_checkpoint(directory: Path, path: str) -> None:
-    signs = [name for name in _TRAINING if (directory / name).exists()]
-    if signs:
-        raise _Unusable(
-            f"this is a training checkpoint of a run (it has {signs[0]}), not weights.",
-            "To continue from it, use [resume].dir, or fork the run.",
-        )
+def refusal(names: Set[str], path: str) -> tuple[str, str] | None:
+    """Why a directory can hold no weights, and what to do, by what lies in it; None where its files have to be read.
+
+    Args:
+        path: for the words.
+    """
+    if signs := [name for name in _TRAINING if name in names]:
+        why = f"this is a training checkpoint of a run (it has {signs[0]}), not weights."
+        return why, "To continue from it, use [resume].dir, or fork the run."
+    if "config.json" in names and not names.isdisjoint((_SINGLE, _INDEX)):
+        return None
+    if "adapter_config.json" in names:
+        return "this is a LoRA adapter, not whole weights.", "Name the directory of its base model, or merge it first."
+    if any(name.endswith((".bin", ".pt", ".pth", ".gguf")) for name in names):
+        return "it has no safetensors.", "Convert its weights to safetensors first."
+    steps = sorted(name for name in names if name.startswith(("step_", "checkpoint-", "step-")))
+    if steps:
+        return f"it has no weights, but {len(steps)} steps of a run.", "To continue one of them, use [resume].dir."
+    if "config.json" in names:
+        return f"it has a config.json and no {_SINGLE}.", "Put the weights beside it."
+    if any(name.endswith(".safetensors") for name in names):
+        return "it has safetensors and no config.json.", "Put the model's config.json beside them."
+    return f"there are no weights at {path}.", "Name a directory with config.json and safetensors."
 
 
 def _shards(directory: Path) -> dict[str, set[str]]:
@@ -150,19 +167,3 @@ def _read(directory: Path, name: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise _Unusable(f"{name} is no JSON object.")
     return content
-
-
-def _what_is_missing(directory: Path, path: str, has_config: bool) -> tuple[str, str]:
-    names = {entry.name for entry in directory.iterdir()}
-    if "adapter_config.json" in names:
-        return "this is a LoRA adapter, not whole weights.", "Name the directory of its base model, or merge it first."
-    if any(name.endswith((".bin", ".pt", ".pth", ".gguf")) for name in names):
-        return "it has no safetensors.", "Convert its weights to safetensors first."
-    steps = sorted(name for name in names if name.startswith(("step_", "checkpoint-", "step-")))
-    if steps:
-        return f"it has no weights, but {len(steps)} steps of a run.", "To continue one of them, use [resume].dir."
-    if has_config:
-        return f"it has a config.json and no {_SINGLE}.", "Put the weights beside it."
-    if any(name.endswith(".safetensors") for name in names):
-        return "it has safetensors and no config.json.", "Put the model's config.json beside them."
-    return f"there are no weights at {path}.", "Name a directory with config.json and safetensors."

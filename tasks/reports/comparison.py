@@ -41,7 +41,9 @@ class Comparison(BaseModel):
 
     def facts(self) -> dict[str, Any]:
         """As plain JSON."""
+        began = (self.a.beginning(), self.b.beginning())
         return {
+            "beginning": {name: [told.get(name) for told in began] for name in {**began[0], **began[1]}},
             "runs": [self.a.facts() | self.a.summary(), self.b.facts() | self.b.summary()],
             "differences": [difference.model_dump(mode="json") for difference in self.differences],
             "losses": list(self.losses),
@@ -90,6 +92,7 @@ def _made_of(story: Story) -> dict[str, Any]:
         "config": plan.config,
         "trainer": plan.request.trainer.model_dump(mode="json"),
         **{name: value or {} for name, value in resolved.items()},
+        "weights": {**resolved["weights"], "placement": plan.request.weights.placement},
         "volume": plan.volume,
         "version": plan.version,
     }

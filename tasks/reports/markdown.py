@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from blocks.clusters.size import format_size
+from tasks.reports.beginning import beginning
 from tasks.reports.curves import Curve, data_uri, draw_curves
 from tasks.reports.story import Story
 from tasks.runs.follow import Progress
@@ -27,6 +28,7 @@ def training_page(progress: Progress, waits: Sequence[str]) -> str:
         "started from": origin(plan, attempt.resume),
         "attempt": f"{attempt.attempt}{', which ran already' if progress.launch.adopted else ''}",
         "waited for": "; ".join(waits) or "nothing",
+        **beginning(plan, attempt, progress.curve.values()),
         "volume": f"`{plan.volume}`",
         "newest complete checkpoint": newest,
     }

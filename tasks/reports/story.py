@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from blocks.clusters.port import Cluster
 from tasks.pod.metrics import by_step
+from tasks.reports.beginning import beginning, first_step_seconds, waited_seconds
 from tasks.reports.curves import Curve
 from tasks.runs.launch import read_run
 from tasks.runs.records import RunRecord
@@ -43,14 +44,11 @@ class Story(BaseModel):
     @property
     def first_step_seconds(self) -> float | None:
         """From the start of the last attempt's job to its first step; None where the trainer tells no times."""
-        last = self.record.last
-        if last is None or last.started_at is None:
-            return None
-        begun = last.started_at.timestamp()
-        times = [
-            float(m["time"]) for m in self.metrics if isinstance(m.get("time"), int | float) and m["time"] >= begun
-        ]
-        return round(min(times) - begun, 3) if times else None
+        return first_step_seconds(self.record.last, self.metrics) if self.record.last else None
+
+    def beginning(self) -> dict[str, str]:
+        """What it took until it trained, part by part, in words."""
+        return beginning(self.record.plan, self.record.last, self.metrics)
 
     def curve(self) -> Curve:
         source = self.record.plan.resolved.source
@@ -87,6 +85,8 @@ class Story(BaseModel):
             "checkpoints": [{k: c[k] for k in ("path", "step", "verdict", "bytes")} for c in self.checkpoints],
             "weights": plan.resolved.weights.model_dump(mode="json"),
             "weights_read": last.weights.model_dump(mode="json") if last and last.weights else None,
+            "preferred_nodes": list(last.preferred_nodes) if last else [],
+            "waited_seconds": waited_seconds(last) if last else None,
             "first_step_seconds": self.first_step_seconds,
             "dataset": plan.resolved.dataset.model_dump(mode="json") if plan.resolved.dataset else None,
             "continued_from": plan.resolved.source.model_dump(mode="json") if plan.resolved.source else None,

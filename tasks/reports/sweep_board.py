@@ -61,6 +61,15 @@ class Board:
         return self.rows[0] if self.rows and self.rows[0].place else None
 
     @property
+    def best_line(self) -> list[str]:
+        """The best run, and what it was forked from, up to the one that began from the base weights."""
+        parents = {row.run: row.parent for row in self.rows}
+        found = [self.best.run] if self.best else []
+        while found and (parent := parents.get(found[-1])):
+            found.append(parent)
+        return found
+
+    @property
     def gpu_hours(self) -> float:
         return sum(row.gpu_hours for row in self.rows)
 
@@ -132,6 +141,8 @@ class Board:
         Args:
             most: how many rows; None for all.
         """
+        shown = self.rows[:most]
+        forked, unwell = self.forks, any(row.state in ("failed", "stopped") for row in shown)
         return [
             {
                 "": row.place or "",
@@ -140,9 +151,10 @@ class Board:
                 self.record.request.search.metric: show_value(row.value),
                 "step": row.step,
                 **{key: show_value(row.point.get(key)) for key in self.keys},
-                "forked from": f"step {row.parent_step} of {row.parent}" if row.parent else "",
+                **({"forked from": f"step {row.parent_step} of {row.parent}" if row.parent else ""} if forked else {}),
+                **({"why": row.reason if row.state in ("failed", "stopped") else ""} if unwell else {}),
             }
-            for row in self.rows[:most]
+            for row in shown
         ]
 
 

@@ -66,9 +66,13 @@ def ask_fork(
     step: int | Literal["latest"] = "latest",
     changes: Mapping[str, Any] | None = None,
     hold: Literal["link", "copy"] = "link",
+    weights: WeightsRequest | None = None,
     trust: tuple[str, ...] = (),
 ) -> RunRequest:
     """The request for a run that continues from a completed step of `parent`, with its config and some changes.
+
+    Args:
+        weights: where it reads its weights; None for where `parent` does.
 
     Raises:
         NotFoundError: no such volume or parent.
@@ -86,7 +90,7 @@ def ask_fork(
         config={k: v for k, v in asked.items() if k != "retention"},
         retention=_retention(asked),
         fork_of=ForkOf(run=parent, step=step, hold=hold),
-        weights=theirs.request.weights,
+        weights=theirs.request.weights if weights is None else weights,
         trust=trust,
     )
 

@@ -6,14 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
-
-from blocks.clusters.errors import ProgramError, SlipwayError
+from blocks.clusters.errors import SlipwayError
 from blocks.clusters.job import JobState, JobStatus
 from blocks.clusters.port import Cluster
-from tasks.pod.metrics import by_step
+from tasks.pod.metrics import NOT_FINITE, by_step
 from tasks.runs.decision import gone
+from tasks.runs.job import job_of
 from tasks.runs.launch import Launch, write_end
+from tasks.runs.patience import call_patiently
 from tasks.runs.records import End
 from tasks.runs.room import Room, Saved
 
@@ -28,6 +28,7 @@ class Progress:
     Args:
         curve: metrics by step; a step that was trained again counts once.
         checkpoints: as `tasks.pod.checkpoints` reports them, oldest step first.
+        not_finite: how many of a metric's newest values in a row are NaN or infinite, where any is.
         fresh: paths of those that were not complete at the last look and are now.
         end: once the attempt is over.
         warnings: of the room on the volume, since the last look.
@@ -37,6 +38,7 @@ class Progress:
     job: JobStatus | None = None
     curve: dict[int, dict[str, Any]] = field(default_factory=dict)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    not_finite: dict[str, int] = field(default_factory=dict)
     fresh: list[str] = field(default_factory=list)
     end: End | None = None
     warnings: list[str] = field(default_factory=list)
@@ -57,8 +59,16 @@ class Progress:
 
     def take(self, seen: dict[str, Any]) -> None:
         self.curve = by_step(seen["metrics"], self.curve)
+        for row in seen["metrics"]:
+            for name in self.not_finite.keys() & row.keys():
+                if row[name] is not None:
+                    del self.not_finite[name]
+            for name in row.get(NOT_FINITE, ()):
+                self.not_finite[name] = self.not_finite.get(name, 0) + 1
         self._offset = seen["offset"]
         self.checkpoints = seen["checkpoints"]
+        if begun := seen.get("begun"):
+            self.launch = self.launch.begun(begun)
         complete = {(c["path"], c["fingerprint"]) for c in self.checkpoints if c["verdict"] == "complete"}
         self.fresh = sorted(path for path, _ in complete - self._complete)
         self._complete |= complete
@@ -108,7 +118,8 @@ def follow(
 
 
 def look(cluster: Cluster, runs: Sequence[Progress]) -> None:
-    """Look once at runs of one volume, whatever they are about. How one ended is left to be written down.
+    """Look once at runs of one volume, whatever they are about. How one ended is left to be written down; a job that
+    nobody came to start is submitted again.
 
     Args:
         runs: live ones, and those that are over, of which only their files are looked at.
@@ -117,7 +128,10 @@ def look(cluster: Cluster, runs: Sequence[Progress]) -> None:
     statuses = cluster.jobs.status([p.launch.job for p in live]) if live else {}
     _read(cluster, runs)  # after the statuses: what an ended job wrote is seen
     for progress in live:
-        progress.job = statuses.get(progress.launch.job)
+        job = statuses.get(progress.launch.job)
+        if job is not None and job.unstarted:
+            job = cluster.jobs.submit(job_of(progress.launch.plan, progress.launch.attempt.attempt))
+        progress.job = job
         progress.end = _end(progress)
 
 
@@ -128,17 +142,11 @@ def _read(cluster: Cluster, runs: Sequence[Progress]) -> None:
             "metrics": p.launch.plan.trainer.metrics,
             "format": p.launch.plan.trainer.checkpoint_format,
             "checkpoints": p.launch.plan.trainer.checkpoints,
+            "attempt": None if p.launch.attempt.weights else p.launch.attempt.attempt,
         }
         for p in runs
     }
-    for attempt in Retrying(
-        stop=stop_after_attempt(6),
-        wait=wait_exponential(max=60),
-        retry=retry_if_exception(lambda e: isinstance(e, ProgramError) and e.kind == ProgramError.__name__),
-        reraise=True,
-    ):
-        with attempt:
-            seen = cluster.call(runs[0].launch.plan.volume, "runs.observe", {"runs": asked})["runs"]
+    seen = call_patiently(cluster, runs[0].launch.plan.volume, "runs.observe", {"runs": asked})["runs"]
     for progress in runs:
         progress.take(seen[progress.launch.plan.run])
 

@@ -1,6 +1,7 @@
 """The job of an attempt: the trainer's command, the platform's mounts, and an environment that never asks the Hub."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from blocks.clusters.job import Job, Mount
@@ -55,8 +56,12 @@ def job_asked(request: RunRequest) -> Job:
     )
 
 
-def job_of(plan: PlanRecord, attempt: int) -> Job:
-    """The job of attempt `attempt`: the same job whoever builds it, whenever."""
+def job_of(plan: PlanRecord, attempt: int, preferred_nodes: Sequence[str] = ()) -> Job:
+    """The job of attempt `attempt`: the same job whoever builds it, whenever.
+
+    Args:
+        preferred_nodes: as the attempt has them on record.
+    """
     trainer, settings = plan.request.adapter, plan.request.trainer
     own = f"runs/{plan.run}"
     return Job(
@@ -78,6 +83,7 @@ def job_of(plan: PlanRecord, attempt: int) -> Job:
             )
         ),
         node_cache=plan.request.weights.placement == "node",
+        preferred_nodes=tuple(preferred_nodes),
         env={**OFFLINE, **CACHES, **settings.env},
         secrets=settings.secrets,
         mounts=(

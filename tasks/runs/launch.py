@@ -1,7 +1,7 @@
 """Brings a run to a live job or to its end, however often and by whomever it is asked for: never twice, never lost."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from blocks.clusters.errors import NotFoundError, SlipwayError
@@ -29,6 +29,11 @@ class Launch:
     @property
     def job(self) -> str:
         return self.attempt.job or job_name(self.plan, self.attempt.attempt)
+
+    def begun(self, seen: dict[str, Any]) -> "Launch":
+        """With what its init command has written down since (see `tasks.pod.runs.begun`)."""
+        attempt = Attempt.read(f"run {self.plan.run}", self.attempt.model_dump() | seen)
+        return replace(self, attempt=attempt)
 
 
 def launch(cluster: Cluster, plan: PlanRecord, *, automatic: bool = False, trust: Sequence[str] = ()) -> Launch:
@@ -68,7 +73,7 @@ def _act(cluster: Cluster, record: RunRecord, decision: Decision, trust: Sequenc
             write_end(cluster, plan, decision.attempt, decision.end)
         case "submit":
             assert last is not None
-            cluster.jobs.submit(job_of(plan, decision.attempt))
+            cluster.jobs.submit(job_of(plan, decision.attempt, last.preferred_nodes))
             return Launch(plan, last, adopted=False)
         case "adopt" | "leave":
             assert last is not None

@@ -165,6 +165,7 @@ class Hydration(Record):
     Args:
         asked, read_from: they differ where a fallback was taken; `why` says why.
         cached: they were on the node already.
+        node: where it ran, as the cluster calls it; None where it does not say.
     """
 
     asked: str
@@ -174,13 +175,18 @@ class Hydration(Record):
     files: int = 0
     seconds: float = 0
     cached: bool = False
+    node: str | None = None
     checked: str | None = None
     workers: int | None = None
     latency_ms: float | None = None
 
 
 class Attempt(Record):
-    """`attempts/<n>.json`, with whether its job has started and how it ended."""
+    """`attempts/<n>.json`, with whether its job has started and how it ended.
+
+    Args:
+        preferred_nodes: those that had a copy of its weights, when it was prepared.
+    """
 
     run: str
     attempt: int
@@ -188,6 +194,7 @@ class Attempt(Record):
     resume: Resume
     set_aside: tuple[dict[str, str], ...] = ()
     trusted: tuple[str, ...] = ()
+    preferred_nodes: tuple[str, ...] = ()
     version: str | None = None
     created_at: datetime
     started: bool = False

@@ -1,4 +1,4 @@
-"""Where a dataset comes from and what it is called on a volume. Pure."""
+"""Where a model, weights or a dataset comes from and what it is called on a volume. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +28,50 @@ _Version = Annotated[
 ]
 
 
-class DatasetRequest(Frozen):
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
+
+class SourceRequest(Frozen):
+    """Files to stage that are on no model hub."""
+
+    name: str
+    source: str
+
+    bucket: SkipJsonSchema[BucketAccess | None] = None
+    """How to reach the bucket of an s3:// source: whoever asks looks it up, nobody types it."""
+
+
+class WeightsToStage(SourceRequest):
+    """Weights in Hugging Face format to stage; they lie at models/NAME on the volume."""
+
+    model_config = ConfigDict(title="Weights of your own")
+
+    name: str = Field(
+        title="Name",
+        description="What they are called on the volume; the config then says /volume/models/NAME.",
+        pattern=_NAME,
+        json_schema_extra={"position": 0},
+    )
+    source: str = Field(
+        title="Source",
+        description="A folder on the machine of the worker, s3://BUCKET/PREFIX, or a folder on the volume: "
+        "/volume/PATH.",
+        min_length=1,
+        json_schema_extra={"position": 1},
+    )
+
+    @field_validator("source")
+    @classmethod
+    def _known_source(cls, source: str) -> str:
+        if "://" in source and not _S3.fullmatch(source):
+            raise ValueError(
+                f"{source!r} is no source of weights: name a folder or s3://BUCKET/PREFIX; `slipway stage model` has "
+                "those of a Hub"
+            )
+        return source
+
+
+class DatasetRequest(SourceRequest):
     """A dataset to stage; it lies at datasets/NAME/VERSION on the volume."""
 
     model_config = ConfigDict(title="Dataset")
@@ -36,7 +79,7 @@ class DatasetRequest(Frozen):
     name: str = Field(
         title="Name",
         description="What it is called on the volume, and in the config: datasets/NAME.",
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        pattern=_NAME,
         json_schema_extra={"position": 0},
     )
     source: str = Field(
@@ -52,9 +95,6 @@ class DatasetRequest(Frozen):
         description="Left empty: named by its content, so that the same data is the same version.",
         json_schema_extra={"position": 2, "default": ""},
     )
-
-    bucket: SkipJsonSchema[BucketAccess | None] = None
-    """How to reach the bucket of an s3:// source: whoever asks looks it up, nobody types it."""
 
     @field_validator("source")
     @classmethod
@@ -97,7 +137,7 @@ def bucket_of(source: str) -> tuple[str, str] | None:
     return (match["bucket"], match["prefix"] or "") if match else None
 
 
-def s3_source(asked: DatasetRequest) -> tuple[BucketAccess, dict[str, Any]] | None:
+def s3_source(asked: SourceRequest) -> tuple[BucketAccess, dict[str, Any]] | None:
     """An s3:// source as the staging program takes it, and what its job needs for it."""
     named = bucket_of(asked.source)
     if named is None:

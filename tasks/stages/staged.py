@@ -1,13 +1,13 @@
-"""Makes sure that a snapshot or a dataset version is on a volume: a no-op of milliseconds where it is."""
+"""Makes sure that a snapshot, weights or a dataset version are on a volume: a no-op of milliseconds where it is."""
 
 from typing import Any
 
 from blocks.clusters.port import Cluster
 from blocks.hub_access import HubAccess
-from tasks.pod.staging import dataset_identity, snapshot_identity
+from tasks.pod.staging import dataset_identity, snapshot_identity, weights_identity
 from tasks.runs.records import Dataset, Download, Weights
 from tasks.stages.resolve import SnapshotToStage, resolve
-from tasks.stages.source import DatasetRequest, folder_source, hub_dataset, s3_source
+from tasks.stages.source import DatasetRequest, WeightsToStage, folder_source, hub_dataset, s3_source
 from tasks.stages.stage import Access, Notice, StagingError, stage
 
 _MOST_JOBS = 4
@@ -80,6 +80,18 @@ def stage_dataset(cluster: Cluster, hub: HubAccess, volume: str, asked: DatasetR
     key = dataset_identity(asked.name, asked.version, source)
     answer = stage(cluster, volume, "datasets", key, arguments, notice, access=access)
     return dataset_of(asked.name, answer)
+
+
+def stage_weights(cluster: Cluster, volume: str, asked: WeightsToStage, notice: Notice) -> Weights:
+    """Stage weights as models/NAME, unless they are there as they are at the source now.
+
+    Raises:
+        StagingError: the job failed.
+    """
+    access, source = s3_source(asked) or (None, folder_source(asked.source))
+    arguments = {"name": asked.name, "source": source}
+    answer = stage(cluster, volume, "weights", weights_identity(asked.name), arguments, notice, access=access)
+    return Weights(path=answer["path"], bytes=answer["bytes"])
 
 
 def dataset_of(name: str, state: dict[str, Any]) -> Dataset:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from blocks.clusters.errors import UsageError
 from blocks.clusters.names import check_name
+from blocks.reasons import reason
 from tasks.pod.trainers.schema import nearest
 from tasks.pod.trainers.toml_config import parse
 from tasks.runs.request import RunRequest
@@ -62,12 +63,14 @@ def read_sweep_file(path: Path) -> SweepFile:
     ):
         if key in ours and not isinstance(ours[key], kind):
             raise UsageError(f"{path}: {key} is {ours[key]!r}.", f"Write it as in {example}.")
+    if wrong := [key for key, value in ours.get("dataset", {}).items() if not isinstance(value, str)]:
+        raise UsageError(f"{path}: dataset.{wrong[0]} is {ours['dataset'][wrong[0]]!r}.", "Write it in quotes.")
     config = ours.get("config")
     return SweepFile(
         search=search,
         name=ours.get("name"),
         config=path.parent / config if isinstance(config, str) else config,
-        changes=ours.get("set", {}),
+        changes=_flat_changes(ours.get("set", {})),
         volume=ours.get("volume"),
         volume_size=ours.get("volume_size"),
         trainer=ours.get("trainer"),
@@ -88,6 +91,8 @@ def read_search(content: Mapping[str, Any], source: str, more: tuple[str, ...] =
     axes = content.get("axes")
     try:
         return Search.model_validate({**content, **({"axes": _flat(axes)} if isinstance(axes, dict) else {})})
+    except RecursionError:
+        raise UsageError(f"{source}: the axes are nested too deeply.", "Write them as in [axes.optim.lr].") from None
     except ValidationError as error:
         raise UsageError(f"{source}: {_explain(error, more)}", "Mend that key.") from None
 
@@ -124,14 +129,24 @@ def _flat(axes: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
+def _flat_changes(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Changes by dotted key. In TOML `optim.lr = 0.1` is a table, which must not replace all of [optim]."""
+    found: dict[str, Any] = {}
+    for key, value in changes.items():
+        if isinstance(value, dict) and value:
+            found |= _flat_changes(value, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = value
+    return found
+
+
 def _explain(error: ValidationError, more: tuple[str, ...]) -> str:
     """The first problem in one sentence; an unknown key with the nearest known one."""
     first = error.errors()[0]
     loc = [str(part) for part in first["loc"]]
     key = ".".join(loc)
     if first["type"] != "extra_forbidden":
-        reason = first["msg"].removeprefix("Value error, ")
-        return f"{key}: {reason}." if key else f"{reason}."
+        return f"{key}: {reason(first)}." if key else f"{reason(first)}."
     known = [*_model_at(loc[:-1]).model_fields, *(more if len(loc) == 1 else ())]
     near = nearest(loc[-1], known)
     hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}."

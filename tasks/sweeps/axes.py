@@ -2,16 +2,23 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from itertools import product
-from typing import Any, Protocol
+from itertools import islice
+from typing import Annotated, Any, Protocol
 
 from pydantic import Field, model_validator
 
 from blocks.clusters.errors import UsageError
 from blocks.clusters.job import Frozen
-from tasks.pod.trainers.schema import nearest
+from tasks.pod.trainers.schema import OURS, nearest
+from tasks.pod.trainers.toml_config import split_key
 
+MOST_POINTS = 1_000_000
+"""Of a grid, and trials of any sweep."""
+_MOST_CHOICES = 10_000
+_EXACT = 2**53
 _KINDS = ("choices", "range", "log_range", "int_range", "log_int_range")
+
+Whole = Annotated[int, Field(ge=-_EXACT, le=_EXACT)]
 
 Point = dict[str, Any]
 """A point of the space: values by dotted key of the config."""
@@ -30,13 +37,13 @@ class Axis(Frozen):
         mutate: whether `pbt` may change it when it forks a trial.
     """
 
-    choices: tuple[Any, ...] | None = Field(default=None, min_length=1)
+    choices: tuple[Any, ...] | None = Field(default=None, min_length=1, max_length=_MOST_CHOICES)
     range: tuple[float, float] | None = None
     log_range: tuple[float, float] | None = None
-    int_range: tuple[int, int] | None = None
-    log_int_range: tuple[int, int] | None = None
+    int_range: tuple[Whole, Whole] | None = None
+    log_int_range: tuple[Whole, Whole] | None = None
     step: float | None = Field(default=None, gt=0)
-    points: int | None = Field(default=None, ge=1)
+    points: int | None = Field(default=None, ge=1, le=MOST_POINTS)
     when: dict[str, Any] = Field(default_factory=dict)
     mutate: bool = True
 
@@ -49,14 +56,22 @@ class Axis(Frozen):
         if self.choices is not None:
             if self.step or self.points:
                 raise ValueError("has choices: step and points are for ranges")
+            if odd := next((choice for choice in self.choices if not _is_plain(choice)), None):
+                raise ValueError(f"has the choice {odd}: NaN, dates and times are none; write dates in quotes")
             return self
         low, high = self.ends
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ValueError(f"goes from {low:g} to {high:g}: the lower end has to be below the upper one")
         if self.log and low <= 0:
             raise ValueError(f"is logarithmic and begins at {low:g}: it has to begin above 0")
-        if self.step and (self.log or (self.whole and self.step != int(self.step))):
+        if not math.isfinite(high / low if self.log else high - low):
+            raise ValueError(f"goes from {low:g} to {high:g}, which is too wide to be drawn from")
+        if self.step and (self.log or (self.whole and not self.step.is_integer())):
             raise ValueError("step is for range, and a whole number for int_range")
+        if self.step and not self.step <= high - low <= self.step * _EXACT:
+            raise ValueError(
+                f"goes from {low:g} to {high:g}: a step of {self.step:g} is too long for that, or too short"
+            )
         return self
 
     @property
@@ -75,28 +90,35 @@ class Axis(Frozen):
         return self.int_range is not None or self.log_int_range is not None
 
     def values(self) -> list[Any]:
-        """What a grid takes of it.
+        """What a grid takes of it, each value once.
 
         Raises:
-            ValueError: a range of fractions does not say how many points.
+            ValueError: a range of fractions does not say how many points; there are too many.
         """
         if self.choices is not None:
-            return list(self.choices)
+            return list({repr(choice): choice for choice in self.choices}.values())
         low, high = self.ends
         if self.points is None:
             if self.step is None and not (self.whole and not self.log):
                 raise ValueError("is a range: a grid needs its number of points, such as points = 5")
             step = self.step or 1
-            found = [low + step * n for n in range(int((high - low) / step + 1e-9) + 1)]
+            count = int((high - low) / step + 1e-9) + 1
+            if count > MOST_POINTS:
+                raise ValueError(f"has {count:,} values, and a grid {MOST_POINTS:,} at most: say points, such as 5")
+            found = [low + step * n for n in range(count)]
         elif self.points == 1:
             found = [low]
         elif self.log:
             found = [low * (high / low) ** (n / (self.points - 1)) for n in range(self.points)]
         else:
             found = [low + (high - low) * n / (self.points - 1) for n in range(self.points)]
-        return (
-            list(dict.fromkeys(round(value) for value in found)) if self.whole else [float(f"{v:.12g}") for v in found]
-        )
+        return list(dict.fromkeys(round(value) if self.whole else float(f"{value:.12g}") for value in found))
+
+    def can_be(self, value: Any) -> bool:
+        """Whether it has this value, or passes it."""
+        if self.choices is not None:
+            return value in self.choices
+        return isinstance(value, int | float) and self.ends[0] <= value <= self.ends[1]
 
     def probes(self) -> list[Any]:
         """Values that show whether the trainer takes this axis at all: every choice, or both ends."""
@@ -134,25 +156,36 @@ def draw(axes: Mapping[str, Axis], dice: Dice) -> Point:
 
 def grid(axes: Mapping[str, Axis]) -> Iterator[Point]:
     """Every point of the grid, once; the last axis changes fastest."""
-    names = ordered(axes)
-    seen: set[str] = set()
-    for values in product(*(axes[name].values() for name in names)):
-        point: Point = {}
-        for name, value in zip(names, values, strict=True):
-            if counts(axes[name], point):
-                point[name] = value
-        if (mark := repr(sorted(point.items()))) not in seen:
-            seen.add(mark)
-            yield point
+    values = {name: axes[name].values() for name in ordered(axes)}
+    yield from _below({}, list(values.items()), axes)
+
+
+def _below(point: Point, left: list[tuple[str, list[Any]]], axes: Mapping[str, Axis]) -> Iterator[Point]:
+    if not left:
+        yield point
+        return
+    (name, values), left = left[0], left[1:]
+    if not counts(axes[name], point):
+        yield from _below(point, left, axes)
+        return
+    for value in values:
+        yield from _below({**point, name: value}, left, axes)
+
+
+def points_of_grid(axes: Mapping[str, Axis], most: int) -> int:
+    """How many points a grid has; `most` if there are more."""
+    if any(axis.when for axis in axes.values()):
+        return sum(1 for _ in islice(grid(axes), most))
+    return min(most, math.prod(len(axis.values()) for axis in axes.values()))
 
 
 def counts(axis: Axis, point: Point) -> bool:
     """Whether the condition of an axis is met by the axes before it."""
-    for other, wanted in axis.when.items():
-        among = wanted if isinstance(wanted, list | tuple) else [wanted]
-        if other not in point or point[other] not in among:
-            return False
-    return True
+    return all(other in point and point[other] in _among(wanted) for other, wanted in axis.when.items())
+
+
+def _among(wanted: Any) -> list[Any]:
+    return list(wanted) if isinstance(wanted, list | tuple) else [wanted]
 
 
 def ordered(axes: Mapping[str, Axis]) -> list[str]:
@@ -179,3 +212,41 @@ def ordered(axes: Mapping[str, Axis]) -> list[str]:
     for name in sorted(axes):
         add(name, ())
     return found
+
+
+def check_axes(axes: Mapping[str, Axis], *, not_these: Mapping[str, str]) -> None:
+    """Raises: UsageError: a key is no dotted key, is Slipway's own, or lies within another axis' or one of `not_these`;
+    conditions go in a circle, or can never be met.
+
+    Args:
+        not_these: keys that are no axes → why.
+    """
+    paths: dict[tuple[str, ...], str] = {}
+    for name in ordered(axes):
+        path = tuple(split_key(name))
+        if path[0] in OURS:
+            raise UsageError(f"{path[0]} can not be an axis: it is Slipway's own, not the trainer's.", "Remove it.")
+        for other, why in not_these.items():
+            if _overlap(path, tuple(split_key(other))):
+                raise UsageError(f"{name} can not be an axis: {why}.", "Remove it.")
+        if clash := next((there for at, there in paths.items() if _overlap(path, at)), None):
+            raise UsageError(f"The axes {clash!r} and {name!r} set the same key.", "Remove one of them.")
+        paths[path] = name
+        for other, wanted in axes[name].when.items():
+            if (never := [value for value in _among(wanted) if not axes[other].can_be(value)]) or not _among(wanted):
+                what = f"when {other!r} is {never[0]!r}" if never else f"for no value of {other!r}"
+                raise UsageError(f"The axis {name!r} counts {what}, which never happens.", "Mend its when.")
+
+
+def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two keys are the same, or one lies within the other."""
+    return one[: len(other)] == other[: len(one)]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value comes back the same from JSON, and is equal to itself."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or (isinstance(value, str | int | float) and value == value)

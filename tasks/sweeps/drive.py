@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from blocks.clusters.errors import NotFoundError, SlipwayError
@@ -18,14 +18,16 @@ from tasks.pod.errors import PodError
 from tasks.runs.follow import Progress, look
 from tasks.runs.job import job_name, job_of
 from tasks.runs.launch import Launch, launch, write_end
+from tasks.runs.patience import call_patiently
 from tasks.runs.records import Attempt, PlanRecord, RunRecord
 from tasks.runs.records import End as RunEnd
 from tasks.runs.room import Room
 from tasks.sweeps.log import Closing, End, Entry, Node, Origin, Start, State, read_entry
-from tasks.sweeps.outcome import newest_of, outcome, value_of
+from tasks.sweeps.outcome import newest_of, outcome, value_of, values_at
 from tasks.sweeps.proposals import Proposals, proposals
 from tasks.sweeps.records import SweepRecord, config_of, plan_of, problems_of
 from tasks.sweeps.rules import moves
+from tasks.sweeps.stopping import said
 
 _MOST_ATTEMPTS = 3
 _STOPS_AT_ONCE = 8
@@ -53,7 +55,7 @@ class Drive:
     ) -> None:
         self.record = record
         self.search = record.request.search
-        self.state = State(self.search.sign)
+        self.state = State(self.search.sign, self.search.stop.min_delta)
         self.watched: dict[str, Progress] = {}
         self.written: list[Entry] = []
         self.seen: list[Progress] = []
@@ -66,6 +68,7 @@ class Drive:
         self._earlier: dict[str, tuple[Attempt, ...]] = {}
         self._proposals: Proposals = proposals(self.search)
         self._looked_at: set[str] = set()
+        self._compared: dict[str, dict[int, float]] = {}
         self._alive_at = 0.0
 
     def to_its_end(self) -> State:
@@ -96,11 +99,22 @@ class Drive:
     def newest(self, run: str, below: int) -> Origin | None:
         return newest_of(self.watched[run], below) if run in self.watched else None
 
+    def diverged(self) -> dict[str, str]:
+        found = {}
+        for run, progress in self.watched.items():
+            if progress.not_finite and (what := said(self.search.metric, progress.not_finite, progress.step)):
+                found[run] = what
+        return found
+
+    def compared(self) -> dict[str, dict[int, float]]:
+        return self._compared
+
     # the log
 
     def _reread(self) -> None:
-        shown = self._cluster.call(self.record.volume, "sweeps.show", {"sweep": self.record.sweep})
-        self.state, self._proposals = State(self.search.sign), proposals(self.search)
+        shown = call_patiently(self._cluster, self.record.volume, "sweeps.show", {"sweep": self.record.sweep})
+        self.state = State(self.search.sign, self.search.stop.min_delta)
+        self._proposals = proposals(self.search)
         for turn in shown["turns"]:
             self._apply(read_entry(entry) for entry in turn)
             self.state.turns += 1
@@ -146,7 +160,7 @@ class Drive:
             "ready": [{"plan": plan.model_dump(mode="json"), "job": job_name(plan, 1)} for plan in plans],
             "driver": self._me,
         }
-        return self._cluster.call(self.record.volume, "sweeps.advance", arguments, writable=True)
+        return call_patiently(self._cluster, self.record.volume, "sweeps.advance", arguments, writable=True)
 
     def _plan(self, start: Start, plans: dict[str, PlanRecord]) -> End | None:
         """Plan a run, or say why it can not be one."""
@@ -187,14 +201,14 @@ class Drive:
                 self._refused(run, "It was never launched.")
                 continue
             job = jobs.get(record.last.job) if record.last and record.last.job else None
-            self._watch(record, self._launch(record, node, job is not None and job.live))
+            self._watch(record, self._launch(record, node, job is not None and job.live and not job.unstarted))
 
     def _launch(self, record: RunRecord, node: Node, live: bool) -> Launch:
         last = record.last
         if last is not None and (live or node.end is not None or self._unwanted(node)):
             return Launch(record.plan, last, adopted=True)
         if last is not None and last.attempt == 1 and not last.started and last.end is None and last.job:
-            self._cluster.jobs.submit(job_of(record.plan, 1))
+            self._cluster.jobs.submit(job_of(record.plan, 1, last.preferred_nodes))
             return Launch(record.plan, last, adopted=False)
         launched = launch(self._cluster, record.plan, automatic=True)
         if launched.attempt.end is not None and launched.attempt.end.state == "stopped":
@@ -246,6 +260,8 @@ class Drive:
             with contextlib.suppress(SlipwayError):  # whoever can not be asked now is asked after the next save
                 self._room.look([progress.saved() for progress in self.seen if progress.end is None])
             self._looked_at |= followed.keys()
+        if self.search.stop.median_after:
+            self._compared = {run: values_at(self.search, progress) for run, progress in followed.items()}
 
     def _ended(self) -> tuple[list[Entry], list[dict[str, Any]]]:
         """Entries for the runs that are over, and their ends for their own records."""
@@ -263,7 +279,7 @@ class Drive:
                 continue
             if number := progress.launch.attempt.attempt:
                 ends.append({"run": run, "attempt": number, "end": progress.end.model_dump(mode="json")})
-            entries.append(outcome(self.search, progress, self._earlier.get(run, ()), gpus, unwanted=unwanted))
+            entries.append(outcome(self.search, progress, self._earlier.get(run, ()), gpus, node, closed=self._closed))
         return entries, ends
 
     def _again(self, progress: Progress) -> None:
@@ -280,14 +296,22 @@ class Drive:
         """Why a live run is no longer wanted; "" if it is."""
         if node.replaced_by:
             return f"{node.replaced_by} takes its place"
+        return node.stop.reason if node.stop else self._closed
+
+    @property
+    def _closed(self) -> str:
         closing = self.state.closing
         return closing.reason if closing and closing.stop else ""
 
     def _used_up(self) -> Closing | None:
-        limit = self.search.limits.gpu_hours
-        if limit is None or self.state.closing is not None or self.gpu_hours < limit:
+        limits = self.search.limits
+        if self.state.closing is not None:
             return None
-        return Closing(reason=f"{limit:g} GPU hours are used up", stop=True)
+        if limits.gpu_hours is not None and self.gpu_hours >= limits.gpu_hours:
+            return Closing(reason=f"{limits.gpu_hours:g} GPU hours are used up", stop=True)
+        if limits.hours is not None and datetime.now(UTC) - self.record.created_at >= timedelta(hours=limits.hours):
+            return Closing(reason=f"{limits.hours:g} hours have passed since it was planned", stop=True)
+        return None
 
     @property
     def gpu_hours(self) -> float:

@@ -3,9 +3,11 @@
 The log is all there is: whoever reads it again knows what the one before knew, and draws the same next.
 """
 
+import math
 from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -47,6 +49,15 @@ class Start(Record):
     why: str = ""
 
 
+class Stop(Record):
+    """A run that trains is to be stopped: it is not worth going on with."""
+
+    kind: Literal["stop"] = "stop"
+    run: str
+    cause: str
+    reason: str
+
+
 class End(Record):
     """A run is over, and this is what counts of it.
 
@@ -56,6 +67,7 @@ class End(Record):
         step: the last one trained.
         newest: its newest completed checkpoint.
         gpu_hours, hours: of all its attempts.
+        at: its values at the steps at which the median rule compares.
     """
 
     kind: Literal["end"] = "end"
@@ -68,6 +80,7 @@ class End(Record):
     newest: Origin | None = None
     gpu_hours: float = 0
     hours: float = 0
+    at: dict[int, float] = Field(default_factory=dict)
 
 
 class Interval(Record):
@@ -93,7 +106,7 @@ class Over(Record):
     reason: str
 
 
-Entry = Annotated[Start | End | Interval | Closing | Over, Field(discriminator="kind")]
+Entry = Annotated[Start | Stop | End | Interval | Closing | Over, Field(discriminator="kind")]
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 
@@ -113,11 +126,13 @@ class Node:
     """A run of the sweep.
 
     Args:
+        stop: why it was to be stopped.
         replaced_by: the fork that took its trial over.
     """
 
     start: Start
     end: End | None = None
+    stop: Stop | None = None
     replaced_by: str | None = None
 
     @property
@@ -135,9 +150,12 @@ class State:
         nodes: runs, in the order in which they were begun.
         failed: how many runs have failed.
         failed_trials: how many of those were no forks.
+        best: the completed run with the best value.
+        in_vain: how many trials in a row did not better the best by `min_delta`.
     """
 
     sign: int = 1
+    min_delta: float = 0
     turns: int = 0
     nodes: dict[str, Node] = field(default_factory=dict)
     intervals: dict[int, Interval] = field(default_factory=dict)
@@ -145,9 +163,13 @@ class State:
     over: Over | None = None
     failed: int = 0
     failed_trials: int = 0
+    best: Node | None = None
+    in_vain: int = 0
     _live: dict[str, Node] = field(default_factory=dict)
     _of_trial: dict[int, list[Node]] = field(default_factory=dict)
     _rungs: dict[int, list[tuple[float, int, str]]] = field(default_factory=dict)
+    _at: dict[int, list[float]] = field(default_factory=dict)
+    _to_better: float = math.inf
 
     def apply(self, entry: Entry) -> None:
         match entry:
@@ -157,22 +179,35 @@ class State:
                 self._of_trial.setdefault(entry.trial, []).append(node)
                 if entry.replaces:
                     self.nodes[entry.replaces].replaced_by = entry.run
+            case Stop():
+                self.nodes[entry.run].stop = entry
             case End():
-                node = self.nodes[entry.run]
-                node.end = entry
-                self._live.pop(entry.run, None)
-                if entry.state == "completed" and entry.value is not None:
-                    start = node.start
-                    insort(self._rungs.setdefault(start.stage, []), (self.sign * entry.value, start.trial, start.run))
-                if entry.state == "failed":
-                    self.failed += 1
-                    self.failed_trials += not node.start.stage
+                self._end(self.nodes[entry.run], entry)
             case Interval():
                 self.intervals[entry.number] = entry
             case Closing():
                 self.closing = entry
             case Over():
                 self.over = entry
+
+    def _end(self, node: Node, end: End) -> None:
+        node.end = end
+        self._live.pop(end.run, None)
+        for step, value in end.at.items():
+            insort(self._at.setdefault(step, []), self.sign * value)
+        if end.state == "failed":
+            self.failed += 1
+            self.failed_trials += not node.start.stage
+            return
+        self.in_vain += 1
+        if end.state != "completed" or end.value is None:
+            return
+        value = self.sign * end.value
+        insort(self._rungs.setdefault(node.start.stage, []), (value, node.start.trial, node.start.run))
+        if self.best is None or self.best.value is None or value < self.sign * self.best.value:
+            self.best = node
+        if value < self._to_better - self.min_delta:
+            self._to_better, self.in_vain = value, 0
 
     @property
     def live(self) -> list[Node]:
@@ -183,7 +218,7 @@ class State:
     def to_stop(self) -> list[Node]:
         """Live, and no longer wanted."""
         all_of_them = self.closing is not None and self.closing.stop
-        return [node for node in self.live if node.replaced_by or all_of_them]
+        return [node for node in self.live if node.replaced_by or node.stop or all_of_them]
 
     @property
     def trials(self) -> int:
@@ -198,6 +233,11 @@ class State:
     def rung(self, stage: int) -> list[str]:
         """The runs of a stage that completed, the best first."""
         return [run for _, _, run in self._rungs.get(stage, ())]
+
+    def median(self, step: int, least: int) -> float | None:
+        """The median of the values at a step of runs that are over; None if fewer than `least` have one."""
+        found = self._at.get(step, [])
+        return self.sign * median(found) if len(found) >= least else None
 
     def of_trial(self, trial: int) -> list[Node]:
         return self._of_trial.get(trial, [])
@@ -216,13 +256,12 @@ class State:
         return sorted(found, key=lambda node: (sign * (node.value or 0), node.start.trial, -node.start.stage))
 
 
-def replay(turns: Iterable[list[Entry]], sign: int = 1) -> State:
+def replay(turns: Iterable[list[Entry]], state: State) -> State:
     """What the turns of a log come to.
 
     Args:
-        sign: 1 where less is better, -1 where more is.
+        state: an empty one.
     """
-    state = State(sign)
     for turn in turns:
         for entry in turn:
             state.apply(entry)

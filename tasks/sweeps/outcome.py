@@ -4,35 +4,47 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
+from tasks.pod.metrics import NOT_FINITE
 from tasks.pod.trainers.schema import nearest
 from tasks.runs.follow import Progress
 from tasks.runs.records import Attempt
-from tasks.sweeps.log import End, Origin
+from tasks.sweeps.log import End, Node, Origin
 from tasks.sweeps.spec import Search
+from tasks.sweeps.stopping import compared_at, said
 
-_NO_METRICS = ("step", "time", "seconds")
+_NO_METRICS = ("step", "time", "seconds", NOT_FINITE)
 
 
-def outcome(search: Search, progress: Progress, earlier: Iterable[Attempt], gpus: int, *, unwanted: str = "") -> End:
+def outcome(
+    search: Search, progress: Progress, earlier: Iterable[Attempt], gpus: int, node: Node, *, closed: str = ""
+) -> End:
     """The entry for a run that is over.
 
     Args:
         progress: with its end.
         earlier: its attempts before the last one.
         gpus: that each of them had.
-        unwanted: why the sweep stopped it; however it ended, it was stopped.
+        closed: why the sweep stops all that trains; "" if it does not.
     """
     end = progress.end
     assert end is not None
     value = value_of(search, progress.curve)
     state: Literal["completed", "failed", "stopped"] = "failed"
     cause, reason = end.cause, end.reason
-    if unwanted:
-        state, reason = "stopped", unwanted
-    elif end.state in ("completed", "stopped"):
-        state = "completed" if end.state == "completed" else "stopped"
-    if state == "completed" and value is None:
-        state, cause, reason = "failed", "no value", _without(search, progress.curve)
+    unsound = said(search.metric, progress.not_finite, progress.step)
+    if node.replaced_by:  # its trial goes on elsewhere, however this came to its end
+        state, cause, reason = "stopped", "replaced", f"{node.replaced_by} takes its place"
+    elif end.state == "completed":
+        if unsound and (value is None or search.take == "last"):
+            state, cause, reason = "stopped", "diverged", unsound
+        elif value is None:
+            cause, reason = "no value", _without(search, progress.curve)
+        else:
+            state = "completed"
+    elif node.stop is not None:
+        state, cause, reason = "stopped", node.stop.cause, node.stop.reason
+    elif closed or end.state == "stopped":
+        state, reason = "stopped", closed or reason
     ends = [a.end for a in earlier if a.end] + [end]
     hours = sum(_hours(e.started_at, e.ended_at) for e in ends)
     return End(
@@ -45,23 +57,52 @@ def outcome(search: Search, progress: Progress, earlier: Iterable[Attempt], gpus
         newest=newest_of(progress),
         gpu_hours=hours * gpus,
         hours=hours,
+        at=values_at(search, progress) if state != "failed" else {},
     )
 
 
-def value_of(search: Search, curve: Mapping[int, Mapping[str, Any]], until: int | None = None) -> float | None:
-    """A run's value: the last, or the best, of its metric.
+def values_at(search: Search, progress: Progress) -> dict[int, float]:
+    """A run's values at the steps at which the median rule compares."""
+    wanted = compared_at(search, progress.step)
+    found: dict[int, float] = {}
+    if not wanted:
+        return found
+    value, rows = None, sorted(progress.curve.items())
+    place = 0
+    for step in wanted:
+        before = place
+        while place < len(rows) and rows[place][0] <= step:
+            place += 1
+        value = value_of(search, dict(rows[before:place]), known=value)
+        if value is not None:
+            found[step] = value
+    return found
+
+
+def value_of(
+    search: Search,
+    curve: Mapping[int, Mapping[str, Any]],
+    until: int | None = None,
+    known: float | None = None,
+) -> float | None:
+    """A run's value: the last, or the best, of its metric. None where the last one is NaN or infinite.
 
     Args:
         until: the last step that counts; None for all.
+        known: what it was before the first of these steps.
     """
-    values = [
-        float(value)
-        for step in sorted(curve)
-        if (until is None or step <= until) and isinstance(value := curve[step].get(search.metric), int | float)
-    ]
-    if not values:
-        return None
-    return values[-1] if search.take == "last" else min(values, key=lambda v: search.sign * v)
+    value = known
+    for step in sorted(curve):
+        row = curve[step]
+        if until is not None and step > until:
+            break
+        new = row.get(search.metric)
+        if isinstance(new, int | float) and not isinstance(new, bool):
+            better = value is None or search.take == "last" or search.sign * new < search.sign * value
+            value = float(new) if better else value
+        elif search.take == "last" and search.metric in row.get(NOT_FINITE, ()):
+            value = None
+    return value
 
 
 def newest_of(progress: Progress, below: int | None = None) -> Origin | None:

@@ -17,6 +17,7 @@ from tasks.sweeps.proposals import proposals
 from tasks.sweeps.records import SweepRecord, config_of, problems_of, read_shown, run_request
 from tasks.sweeps.rules import moves, run_name
 from tasks.sweeps.spec import SweepRequest
+from tasks.sweeps.stopping import describe
 
 _SHOWN = 12
 
@@ -73,12 +74,19 @@ def make_sweep_plan(cluster: Cluster, hub: HubAccess, request: SweepRequest) -> 
         runs = [make_plan(cluster, hub, run_request(request, start)) for start in _groups(request)]
         seen: set[Item] = set()
         for plan in runs:
-            items += [i for i in plan.items if i not in seen]
+            items += [_of_each_trial(i) for i in plan.items if i not in seen]
             seen |= set(plan.items)
         if not any(i.mark is Mark.BLOCKED for i in items):
             needs = request.base.adapter.needs(runs[0].request.config)
             items += [*_checkpoints(request, needs), *_size(cluster, request, needs)]
     return SweepPlan(request=request, items=tuple(items), runs=tuple(runs), first=first)
+
+
+def _of_each_trial(item: Item) -> Item:
+    """What a run's plan says of room is said of one trial."""
+    if item.subject != "checkpoints" or item.mark is Mark.BLOCKED:
+        return item
+    return item.model_copy(update={"detail": f"of each trial: {item.detail}"})
 
 
 def _on_record(cluster: Cluster, request: SweepRequest, items: list[Item]) -> SweepRecord | None:
@@ -183,7 +191,8 @@ def _size(cluster: Cluster, request: SweepRequest, needs: Needs) -> Iterator[Ite
     gpus = there.gpus.get(asked.gpu_kind, 0) if asked.gpu_kind else max(there.gpus.values(), default=0)
     fit = int(there.cpus / asked.cpus + 1e-9)
     fit = min(fit, gpus // asked.gpus) if asked.gpus else fit
-    limit = f", at most {search.limits.gpu_hours:g} GPU hours" if search.limits.gpu_hours else ""
+    most = ((search.limits.gpu_hours, "GPU hours"), (search.limits.hours, "hours"))
+    limit = "".join(f", at most {number:g} {what}" for number, what in most if number)
     text = f"{search.planned} trials by {search.method}, {search.limits.parallel} at once{limit}"
     if search.method == "halving":
         rungs = ", ".join(str(search.halving.steps(rung)) for rung in range(search.halving.rungs))
@@ -194,6 +203,8 @@ def _size(cluster: Cluster, request: SweepRequest, needs: Needs) -> Iterator[Ite
         text += f"; {needs.max_steps} steps each"
     yield Item(subject="trials", mark=Mark.READY, detail=text)
     yield Item(subject="metric", mark=Mark.READY, detail=f"{search.metric}, {search.direction}d, the {search.take} one")
+    if rules := describe(search):
+        yield Item(subject="stop rules", mark=Mark.READY, detail=rules)
     if search.method == "pbt" and fit < search.pbt.population:
         detail = f"has room for {fit} trials at once, and a population of {search.pbt.population} trains together."
         remedy = "Ask for less for each trial, or for a smaller population."
@@ -207,7 +218,7 @@ def _first(request: SweepRequest) -> Iterator[Start]:
     """The first trials, as they will be drawn if none of them is over before the last of them begins."""
     parallel = request.search.limits.model_copy(update={"parallel": max(_SHOWN, request.search.limits.parallel)})
     search = request.search.model_copy(update={"limits": parallel})
-    state, drawn = State(search.sign), proposals(search)
+    state, drawn = State(search.sign, search.stop.min_delta), proposals(search)
     for _ in range(_SHOWN):
         for entry in moves(request.sweep, search, state, drawn, _Nothing()):
             state.apply(entry)
@@ -227,3 +238,9 @@ class _Nothing:
 
     def newest(self, run: str, below: int) -> Origin | None:
         return None
+
+    def diverged(self) -> dict[str, str]:
+        return {}
+
+    def compared(self) -> dict[str, dict[int, float]]:
+        return {}

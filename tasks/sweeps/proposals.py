@@ -132,8 +132,10 @@ class _Tpe:
             self._numbers[entry.run] = len(self._numbers)
         elif isinstance(entry, End):
             number = self._numbers[entry.run]
-            if entry.value is None:
-                self._study.tell(number, state=TrialState.FAIL)
+            if entry.state != "completed" or entry.value is None:
+                # one that was stopped for what it was is a bad one, of which Optuna need not know how bad
+                bad = entry.state == "stopped" and entry.cause in ("diverged", "median")
+                self._study.tell(number, state=TrialState.PRUNED if bad else TrialState.FAIL)
             else:
                 self._study.tell(number, entry.value)
 

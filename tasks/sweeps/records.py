@@ -55,8 +55,9 @@ def read_sweep(cluster: Cluster, volume: str, sweep: str) -> tuple[SweepRecord, 
 def read_shown(shown: dict[str, Any]) -> tuple[SweepRecord, State]:
     """The same, of what `sweeps.show` said."""
     record = SweepRecord.read(f"sweep {shown['sweep']}", shown["plan"])
+    search = record.request.search
     turns = ([read_entry(entry) for entry in turn] for turn in shown["turns"])
-    return record, replay(turns, record.request.search.sign)
+    return record, replay(turns, State(search.sign, search.stop.min_delta))
 
 
 def read_sweeps(cluster: Cluster, volume: str) -> tuple[list[tuple[SweepRecord, State]], dict[str, str]]:

@@ -1,11 +1,13 @@
 """What a sweep does next, by its method: begin a trial, fork one that did well, end. Pure: the log, and what can be
 seen of the runs, go in; entries for the log come out."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from tasks.sweeps.log import Closing, Entry, Interval, Node, Origin, Over, Start, State
 from tasks.sweeps.proposals import Proposals, mutate, seeded
 from tasks.sweeps.spec import Search
+from tasks.sweeps.stopping import close, stops
 
 
 class Seen(Protocol):
@@ -23,6 +25,14 @@ class Seen(Protocol):
         """The newest completed checkpoint that training can go on from, of a step below `below`."""
         ...
 
+    def diverged(self) -> Mapping[str, str]:
+        """Run → what of it is NaN or infinite, in words, for those of which something is."""
+        ...
+
+    def compared(self) -> Mapping[str, Mapping[int, float]]:
+        """Run → its values at the steps at which the median rule compares, for those that train."""
+        ...
+
 
 def moves(sweep: str, search: Search, state: State, proposals: Proposals, seen: Seen) -> list[Entry]:
     """What to write down next; empty while there is nothing to do but wait.
@@ -31,7 +41,11 @@ def moves(sweep: str, search: Search, state: State, proposals: Proposals, seen: 
     """
     if state.over is not None:
         return []
+    if unworthy := stops(search, state, seen.diverged(), seen.compared()):
+        return unworthy
     if state.closing is None:
+        if (closing := close(search, state)) is not None:
+            return [closing]
         if state.failed >= search.failures.stop_after:
             return [Closing(reason=f"{state.failed} trials have failed")]
         found: list[Entry] = []

@@ -9,7 +9,7 @@ from blocks.clusters.job import Job, Mount, SecretRef
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes.gang import INDEX, PORT
 from blocks.clusters.kubernetes.labels import label_value, label_values
-from blocks.clusters.kubernetes.node_cache import share_weights
+from blocks.clusters.kubernetes.node_cache import prefer_nodes, share_weights
 from blocks.clusters.kubernetes.pods import container, pod
 from blocks.clusters.kubernetes.quantity import write_bytes, write_cpus
 from blocks.clusters.kubernetes.settings import KubernetesSettings
@@ -290,6 +290,8 @@ def _job_pod(asked: Job, settings: KubernetesSettings, labels: dict[str, str], s
     )
     if asked.node_cache and settings.node_cache:
         made = share_weights(made, settings)
+    if asked.preferred_nodes:
+        made = prefer_nodes(made, asked.preferred_nodes)
     return _gang(made, asked) if asked.nodes > 1 else made
 
 

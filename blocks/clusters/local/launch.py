@@ -1,5 +1,6 @@
 """From a job as the port describes it to what a supervisor runs on this machine."""
 
+import platform
 import secrets
 import time
 from pathlib import Path
@@ -102,4 +103,8 @@ def record(job: Job, mounted: dict[str, Path], capacity: Capacity, project: Path
 def _cache_environment(job: Job, capacity: Capacity) -> dict[str, str]:
     if not job.node_cache or not capacity.node_cache_bytes:
         return {}
-    return {"SLIPWAY_NODE_CACHE": NODE_CACHE, "SLIPWAY_NODE_CACHE_BYTES": str(capacity.node_cache_bytes)}
+    return {
+        "SLIPWAY_NODE": platform.node(),
+        "SLIPWAY_NODE_CACHE": NODE_CACHE,
+        "SLIPWAY_NODE_CACHE_BYTES": str(capacity.node_cache_bytes),
+    }

@@ -63,7 +63,7 @@ def set_keys(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
     """
     changed = copy.deepcopy(dict(config))
     for key, value in changes.items():
-        parts = _split(key)
+        parts = split_key(key)
         if len(parts) > _DEEPEST:
             raise BadInputError(f"A key of {len(parts)} parts: {key[:60]}…", "Name a key of the config.")
         place: Any = changed
@@ -94,7 +94,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     key, equals, literal = text.partition("=")
     if not equals:
         raise BadInputError(f"{text!r} sets no key.", "Write KEY=VALUE, such as optim.lr=0.01.")
-    key = ".".join(part if re.fullmatch(r"[\w-]+", part) else json.dumps(part) for part in _split(key.strip()))
+    key = ".".join(part if re.fullmatch(r"[\w-]+", part) else json.dumps(part) for part in split_key(key.strip()))
     literal = literal.strip()
     try:
         document = tomllib.loads(f"value = {literal}")
@@ -127,8 +127,12 @@ def _position(before: str) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
-def _split(key: str) -> list[str]:
-    """The parts of a dotted key, read as TOML reads it."""
+def split_key(key: str) -> list[str]:
+    """The parts of a dotted key, read as TOML reads it.
+
+    Raises:
+        BadInputError: it is none.
+    """
     try:
         if "\n" in key:
             raise ValueError(key)

@@ -10,6 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 from deployments.hub.repositories import File
 from deployments.hub.server import HubHandler, HubServer
+from tests.deployments.hub.xet import XetStorage
+
+XET_TOKEN = "xet-read"
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ Fault = Says | Status | WrongBytes | Cut | Stall | Redirect
 
 class FaultyHub(HubServer):
     """Faults are queued by a part of the path; each is used once, by the first request (GET; HEAD too for a `Status`)
-    whose path contains it. `always` faults stay. Files named in `claims_xet` are said to be on Xet, where they are not.
+    whose path contains it. `always` faults stay. Files named in `claims_xet` are said to be on Xet, where they are not;
+    those in `over_xet` are served over Xet, too.
     """
 
     def __init__(self, root: Path, rate: float | None = None) -> None:
@@ -68,8 +72,10 @@ class FaultyHub(HubServer):
         self.faults: dict[str, deque[Fault]] = {}
         self.always: dict[str, Fault] = {}
         self.claims_xet: set[str] = set()
+        self.over_xet: set[str] = set()
         self.count_lock = threading.Lock()
         super().__init__(root, rate=rate)
+        self.xet = XetStorage(f"{self.endpoint}/xet")
 
     def handler(self) -> type[HubHandler]:
         return _FaultyHandler
@@ -96,6 +102,71 @@ class _FaultyHandler(HubHandler):
 
     def do_HEAD(self) -> None:
         self._answer_or_fail(super().do_HEAD)
+
+    def _route(self) -> None:
+        path = urlsplit(self.path).path
+        if path.startswith("/xet/"):
+            self._xet(path.removeprefix("/xet/"))
+        elif "/xet-read-token/" in path and self.server.over_xet:
+            lasts = int(time.time()) + 3600
+            token = {"accessToken": XET_TOKEN, "exp": lasts, "casUrl": self.server.xet.url}
+            headers = {"X-Xet-Access-Token": XET_TOKEN, "X-Xet-Token-Expiration": str(lasts)}
+            self._answer(token, headers={**headers, "X-Xet-Cas-Url": self.server.xet.url})
+        else:
+            super()._route()
+
+    def _xet(self, path: str) -> None:
+        """`v1/reconstructions/<file>` and `xorbs/<xorb>`, both with ranges; nothing else of the protocol."""
+        name = path.rpartition("/")[2]
+        start, end = _range(self.headers.get("Range"))
+        try:
+            if path.startswith("v1/reconstructions/"):
+                if self.headers.get("Authorization") != f"Bearer {XET_TOKEN}":
+                    self._refuse(HTTPStatus.UNAUTHORIZED, None, "no token")
+                    return
+                answer = self.server.xet.reconstruction(name, start, end)
+                if answer is None:
+                    self._refuse(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, None, "no such bytes")
+                    return
+                self._send_bytes(HTTPStatus.OK, answer)
+            elif path.startswith("xorbs/"):
+                self._send_bytes(HTTPStatus.PARTIAL_CONTENT, self.server.xet.xorb(name)[start:end], count=True)
+            else:
+                self._refuse(HTTPStatus.NOT_FOUND, None, "not a call that is answered here")
+        except KeyError:
+            self._refuse(HTTPStatus.NOT_FOUND, None, "not there")
+
+    def _send_bytes(self, status: HTTPStatus, body: bytes, *, count: bool = False) -> None:
+        if isinstance(self.fault, WrongBytes):
+            body = body[:8] + bytes(len(body) - 8)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        cut = self.fault.after if isinstance(self.fault, Cut) else len(body)
+        for at in range(0, min(cut, len(body)), 1 << 16):
+            piece = body[at : min(at + (1 << 16), cut)]
+            self.server.wait_turn(len(piece))
+            self.wfile.write(piece)
+            if count:
+                self._count(len(piece))
+        self.close_connection = self.close_connection or cut < len(body)
+
+    def _answer(
+        self, answer: object, status: HTTPStatus = HTTPStatus.OK, headers: dict[str, str] | None = None
+    ) -> None:
+        if isinstance(answer, list) and self.server.over_xet:
+            answer = [self._on_xet(entry) for entry in answer]
+        super()._answer(answer, status, headers)
+
+    def _on_xet(self, entry: dict[str, object]) -> dict[str, object]:
+        name = str(entry["path"]).rpartition("/")[2]
+        if name not in self.server.over_xet:
+            return entry
+        kind, _, rest = urlsplit(self.path).path.removeprefix("/api/").partition("/")
+        repo, _, revision = rest.partition("/tree/")
+        commit = self.server.repositories.commit(kind, repo, revision)
+        assert commit
+        return entry | {"xetHash": self.server.xet.add(commit.files[str(entry["path"])].source)}
 
     def end_headers(self) -> None:
         if self.path.rpartition("/")[2] in self.server.claims_xet:
@@ -164,3 +235,11 @@ class _FaultyHandler(HubHandler):
         if self.command == "HEAD" and not isinstance(found, Status):
             return None
         return found
+
+
+def _range(header: str | None) -> tuple[int, int | None]:
+    """Bytes [start, end) of a Range header."""
+    if not header:
+        return 0, None
+    start, _, last = header.removeprefix("bytes=").partition("-")
+    return int(start), int(last) + 1 if last else None

@@ -30,6 +30,19 @@ def test_a_dry_run_of_a_fork_names_the_checkpoint(bench: Slipway) -> None:
     assert bench(*words, "--hold", "copy").json["resolved"]["source"]["mode"] == "copy"
 
 
+def test_a_fork_reads_its_weights_where_its_parent_does_unless_it_is_told(bench: Slipway) -> None:
+    words = ["fork", "base", "--max-steps", "9", "--dry-run", "-o", "json"]
+    plain = bench(*words).json["request"]["weights"]
+    asked = bench(*words, "--weights", "hydrate", "--weights-sha256").json
+    added = bench(*words, "--weights-fallback").json["request"]["weights"]
+    assert plain == {"placement": "volume", "fallback": False, "sha256": False}
+    assert asked["request"]["weights"] == {"placement": "hydrate", "fallback": False, "sha256": True}
+    assert any("are copied to scratch" in item["detail"] for item in asked["items"])
+    assert added == {"placement": "volume", "fallback": True, "sha256": False}
+    blocked = bench(*words, "--weights", "node").json
+    assert blocked["blocked"] and any("has no node cache" in item["detail"] for item in blocked["items"])
+
+
 def test_the_volume_of_the_command_line_beats_the_configs(bench: Slipway) -> None:
     plan = bench("train", "finetune.toml", "--volume", "other", "--volume-size", "2Gi", "--dry-run", "-o", "json")
     (item,) = [i for i in plan.json["items"] if i["subject"] == "volume other"]

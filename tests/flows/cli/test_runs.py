@@ -136,6 +136,7 @@ def test_two_runs_are_compared(bench: Slipway) -> None:
     assert [row["step"] for row in found["losses"]] == [5, 6]
     shown = bench("runs", "compare", "base", "more", "--html", "a.html", "--png", "a.png")
     assert "config.max_steps" in shown.out and "lowest loss" in shown.out
+    assert "after its launch" in shown.out and "after its start" in shown.out
     assert (bench.folder / "a.html").read_text().startswith("<!doctype html>")
     assert (bench.folder / "a.png").read_bytes().startswith(b"\x89PNG")
     bench("runs", "compare", "base", "mroe").refused(1, "'mroe'", "'more'")

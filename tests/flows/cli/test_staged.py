@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.cli.conftest import Slipway
+from tests.tasks.pod.staging.conftest import write_model
 
 LOAD = """
 import os
@@ -86,3 +87,25 @@ def test_datasets_are_listed_and_removed_by_version(copied: Slipway) -> None:
     copied("datasets", "remove", "harbour/v9", "--yes").refused(1, "on no volume")
     assert copied("datasets", "remove", f"harbour/{row['version']}", "--yes").code == 0
     assert copied("datasets", "list", "-o", "json").json == []
+
+
+def test_weights_of_ones_own_are_staged_listed_and_removed(
+    copied: Slipway, tmp_path: Path, prefect_server: dict[str, str]
+) -> None:
+    write_model(tmp_path / "weights", size=4000)
+    stage = ("stage", "weights")
+
+    staged = copied.process(*stage, "mine", tmp_path / "weights", "--volume", "bench", env=prefect_server)
+    assert staged.code == 0, staged.err
+    assert "/volume/models/mine" in staged.out and "complete" in staged.out
+    rows = {row["path"]: row for row in copied("models", "list", "-o", "json").json}
+    assert rows["models/mine"]["staged"] and rows["models/mine"]["used_by"] == []
+    assert "/volume/models/mine" in copied("models").out
+
+    (tmp_path / "weights" / "config.json").unlink()
+    refused = copied.process(*stage, "other", tmp_path / "weights", "--volume", "bench", env=prefect_server)
+    refused.refused(1, "no config.json")
+
+    gone = copied("models", "remove", "/volume/models/mine", "--yes")
+    assert gone.code == 0 and "Removed /volume/models/mine" in gone.out + gone.err
+    assert copied("models", "remove", "/volume/models/mine", "--yes").code != 0

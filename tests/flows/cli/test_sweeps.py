@@ -60,6 +60,13 @@ def swept(bench: Slipway) -> Slipway:
     return bench
 
 
+def test_trials_read_their_weights_where_they_are_told_to(bench: Slipway) -> None:
+    bench.write("placed.toml", FILE.replace("NAME", "placed"))
+    asked = bench("sweep", "placed.toml", "--plan", "-o", "json", "--weights", "hydrate").json
+    assert asked["request"]["base"]["weights"]["placement"] == "hydrate"
+    bench("sweep", "placed.toml", "--plan", "--weights", "node").refused(1, "has no node cache")
+
+
 def test_the_plan_is_shown_and_nothing_is_launched(bench: Slipway) -> None:
     bench.write("plan.toml", FILE.replace("NAME", "planned"))
     answer = bench("sweep", "plan.toml", "--plan")

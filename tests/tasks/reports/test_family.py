@@ -84,7 +84,9 @@ def test_runs_are_compared_by_what_they_were_made_of_and_what_came_of_it(desk: D
     assert same.differences == ()
     assert [row["step"] for row in same.losses] == list(range(9, 17))
     assert all(row["a"] == row["b"] for row in same.losses)
+    assert comparison.facts()["beginning"]["weights read"] == ["read in place", "read in place"]
     page = comparison_page(comparison)
+    assert "What it took until it trained" in page
     assert "config.optim.lr" in page and "<svg" in page
     assert 'src="' not in page and 'href="http' not in page
     assert comparison_picture(comparison).startswith(b"\x89PNG")

@@ -1,6 +1,7 @@
 """Where runs read their weights, on the real local cluster with the real trainer."""
 
 import os
+import platform
 import signal
 import time
 from pathlib import Path
@@ -13,7 +14,9 @@ from blocks.clusters.local.place import Place
 from blocks.hub_access import HubAccess
 from tasks.plans.plan import Mark
 from tasks.pod.node_cache import NodeCache
+from tasks.reports.markdown import training_page
 from tasks.reports.story import tell
+from tasks.runs.job import job_of
 from tasks.runs.launch import read_run
 from tasks.runs.request import RunRequest, WeightsRequest
 from tests.tasks.conftest import Desk
@@ -39,8 +42,9 @@ def _reading(request: RunRequest, **weights: Any) -> RunRequest:
 
 
 def test_runs_read_copies_and_say_what_they_took(desk: Desk, cluster: LocalCluster, tmp_path: Path) -> None:
+    progress_of = {}
     for run, placement in (("scratch", "hydrate"), ("first", "node"), ("second", "node"), ("plain", "volume")):
-        progress = desk.train(_reading(desk.request(run, max_steps=4), placement=placement))
+        progress = progress_of[run] = desk.train(_reading(desk.request(run, max_steps=4), placement=placement))
         assert progress.end and progress.end.state == "completed", progress.end
 
     reports = {run: read_run(cluster, "v", run).attempts[0].weights for run in ("scratch", "first", "second", "plain")}
@@ -54,8 +58,17 @@ def test_runs_read_copies_and_say_what_they_took(desk: Desk, cluster: LocalClust
     assert scratch and scratch.bytes > 0 and scratch.checked == "xxh3"
     (entry,) = NodeCache(tmp_path / "node", MANY).entries()
     assert entry["in_use"] == []
+    records = {run: read_run(cluster, "v", run).attempts[0] for run in ("first", "second")}
+    assert records["first"].preferred_nodes == ()
+    assert records["second"].preferred_nodes == (platform.node(),)
+    assert job_of(read_run(cluster, "v", "second").plan, 1, records["second"].preferred_nodes).preferred_nodes
     story = tell(cluster, "v", "second")
     assert story.first_step_seconds and story.first_step_seconds > 0
+    assert set(story.beginning()) == {"download", "start", "weights read", "node", "first step"}
+    assert story.beginning()["node"] == f"{platform.node()}, one of 1 preferred for having the weights"
+    page = training_page(progress_of["second"], [])
+    for name, text in story.beginning().items():
+        assert f"| {name} | {text} |" in page
     downloads = [read_run(cluster, "v", run).plan.resolved.weights.download for run in ("scratch", "plain")]
     assert downloads[0] and downloads[0].bytes > 0 and downloads[1] is None
 

@@ -10,10 +10,11 @@ from blocks.clusters.errors import ProgramError
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.settings import load_settings
 from tasks.runs.request import RunRequest
-from tasks.stages.source import DatasetRequest, bucket_of
-from tasks.stages.staged import stage_dataset
+from tasks.stages.source import DatasetRequest, WeightsToStage, bucket_of
+from tasks.stages.staged import stage_dataset, stage_weights
 from tasks.stages.volume import ensure_volume
 from tests.tasks.conftest import Desk
+from tests.tasks.pod.staging.conftest import write_model
 
 
 def _stage(desk: Desk, asked: DatasetRequest) -> Any:
@@ -118,6 +119,33 @@ def test_buckets_of_the_settings_are_named_by_their_table(tmp_path: Path) -> Non
     assert settings.bucket("team-data").bucket == "team-data"
     assert settings.bucket("old").at("x") == {"kind": "s3", "bucket": "team.archive", "prefix": "x", "anonymous": True}
     assert settings.bucket("elsewhere") == BucketAccess(bucket="elsewhere")
+
+
+def test_a_run_trains_from_weights_that_were_staged_from_a_bucket(
+    desk: Desk, bucket: BucketAccess, s3: Any, tmp_path: Path
+) -> None:
+    for file in write_model(tmp_path / "mine", size=4000).rglob("*"):
+        if file.is_file():
+            s3.upload_file(str(file), "team-data", f"weights/v1/{file.relative_to(tmp_path / 'mine')}")
+    asked = WeightsToStage(name="mine", source="s3://team-data/weights/v1", bucket=bucket)
+
+    ensure_volume(desk.cluster, desk.volume, 2**30)
+
+    weights = stage_weights(desk.cluster, desk.volume, asked, lambda note: None)
+
+    assert weights.path == "models/mine" and weights.bytes == sum(
+        file.stat().st_size for file in (tmp_path / "mine").rglob("*") if file.is_file()
+    )
+    again = stage_weights(desk.cluster, desk.volume, asked, lambda note: None)
+    assert again == weights
+    plan = desk.plan(desk.request("own", model__name="/volume/models/mine"))
+    assert plan.resolved and plan.resolved.weights.path == "models/mine"
+
+
+@pytest.mark.parametrize("source", ["hf://datasets/a/b", "s3://", "https://example.org/x"])
+def test_weights_come_from_folders_and_buckets_alone(source: str) -> None:
+    with pytest.raises(ValidationError, match="no source of weights"):
+        WeightsToStage(name="mine", source=source)
 
 
 def _with_dataset(request: RunRequest, asked: DatasetRequest) -> RunRequest:

@@ -7,6 +7,7 @@ from tasks.sweeps.log import End, Entry, Origin, Start, State
 from tasks.sweeps.proposals import proposals
 from tasks.sweeps.rules import moves
 from tasks.sweeps.spec import Search
+from tasks.sweeps.stopping import compared_at
 
 Score = Callable[[Point, int], float | None]
 
@@ -20,9 +21,10 @@ class Simulation:
 
     def __init__(self, search: Search, score: Score, log: list[Entry] | None = None) -> None:
         self.search, self._score = search, score
-        self.state, self.log = State(search.sign), []
+        self.state, self.log = State(search.sign, search.stop.min_delta), []
         self._proposals = proposals(search)
         self.steps: dict[str, int] = {}
+        self.unsound: dict[str, str] = {}
         for entry in log or []:
             self.apply(entry)
 
@@ -46,9 +48,13 @@ class Simulation:
         start = self.state.nodes[run].start
         step = start.max_steps or max_steps
         value = self._score(start.point, step)
+        if (stop := self.state.nodes[run].stop) is not None:
+            self.apply(End(run=run, state="stopped", cause=stop.cause, reason=stop.reason, at=self.compared()[run]))
+            return
         newest = Origin(run=run, path=f"runs/{run}/step_{step}", step=step, fingerprint="f")
         state = "failed" if value is None else "completed"
-        self.apply(End(run=run, state=state, value=value, step=step, newest=newest))
+        self.steps[run] = step
+        self.apply(End(run=run, state=state, value=value, step=step, newest=newest, at=self.compared()[run]))
 
     def run(self) -> State:
         """To the end: the oldest run is always the first to be over."""
@@ -69,6 +75,17 @@ class Simulation:
 
     def score(self, run: str, step: int) -> float | None:
         return self._score(self.state.nodes[run].start.point, step)
+
+    def diverged(self) -> dict[str, str]:
+        return self.unsound
+
+    def compared(self) -> dict[str, dict[int, float]]:
+        found = {}
+        for run, node in self.state.nodes.items():
+            steps = compared_at(self.search, self.step(run))
+            values = {step: self._score(node.start.point, step) for step in steps}
+            found[run] = {step: value for step, value in values.items() if value is not None}
+        return found
 
     def newest(self, run: str, below: int) -> Origin | None:
         step = min(self.step(run), below - 1)

@@ -49,6 +49,11 @@ def test_a_file_is_read_with_axes_written_either_way(tmp_path: Path) -> None:
         (('name = "lr"', "name = 3"), "name is 3"),
         (("points = 3", ""), "number of points"),
         (('"optim.lr" = 0.001', '"optim.rl" = 0.001'), r"Did you mean 'optim\.lr'"),
+        (("parallel = 4", "parallel = 1.5"), r"limits\.parallel: has to be a whole number, is 1\.5"),
+        (("choices = [2, 4]", "choices = []"), "has 0 items, and has to have 1"),
+        (("log_range = [0.001, 0.1]", "log_range = 3"), r"log_range: has to be a list, is 3"),
+        (("[axes]", "[axes." + ".".join("a" * 3000) + "]\nchoices = [1]\n[axes]"), "nested too deeply"),
+        (("[axes.optim.lr]", 'dataset = { name = 3, source = "x" }\n[axes.optim.lr]'), r"dataset\.name is 3"),
     ],
 )
 def test_what_a_file_can_not_say_is_named(tmp_path: Path, change: tuple[str, str], words: str) -> None:
@@ -56,6 +61,12 @@ def test_what_a_file_can_not_say_is_named(tmp_path: Path, change: tuple[str, str
     path.write_text(FILE.replace(*change))
     with pytest.raises(UsageError, match=words):
         read_sweep_file(path)
+
+
+def test_a_change_within_a_table_leaves_the_rest_of_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.toml"
+    path.write_text(FILE.replace("set = { max_steps = 5 }", 'set = { optim.lr = 1, "a.b" = 2, e = {} }'))
+    assert read_sweep_file(path).changes == {"optim.lr": 1, "a.b": 2, "e": {}}
 
 
 def test_a_file_that_is_not_there_or_no_toml_is_named(tmp_path: Path) -> None:

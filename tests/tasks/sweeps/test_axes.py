@@ -1,6 +1,8 @@
 """The search space: what is drawn, what a grid has, what can not be."""
 
 import random
+from datetime import date
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from blocks.clusters.errors import UsageError
-from tasks.sweeps.axes import Axis, draw, grid, ordered
+from tasks.pod.errors import BadInputError
+from tasks.sweeps.axes import Axis, draw, grid, ordered, points_of_grid
 from tasks.sweeps.proposals import RandomDice, mutate
 from tests.tasks.sweeps.conftest import search
 
@@ -79,3 +82,85 @@ def test_conditions_are_about_axes_and_not_about_each_other() -> None:
 def test_a_grid_of_fractions_needs_its_number_of_points() -> None:
     with pytest.raises(ValidationError, match="points = 5"):
         search("grid", {"optim.lr": {"range": [0, 1]}})
+
+
+@pytest.mark.parametrize(
+    ("axis", "words"),
+    [
+        ({"choices": [0.1, float("nan")]}, "NaN, dates and times"),
+        ({"choices": [{"a": [1, date(1979, 5, 27)]}]}, "NaN, dates and times"),
+        ({"choices": []}, "at least 1"),
+        ({"choices": list(range(10_001))}, "at most 10000"),
+        ({"range": [0.0, float("inf")]}, "has to be below"),
+        ({"range": [-1.7e308, 1.7e308]}, "too wide"),
+        ({"log_range": [5e-324, 1e308]}, "too wide"),
+        ({"range": [0.0, 1.0], "step": 5.0}, "too long"),
+        ({"range": [0.0, 1.0], "step": 1e-320}, "too short"),
+        ({"range": [0.0, 1.0], "step": float("inf")}, "too long"),
+        ({"int_range": [0, 10], "step": float("inf")}, "whole number"),
+        ({"int_range": [0, 10**400]}, "less than or equal"),
+        ({"log_int_range": [1, 2**53 + 1]}, "less than or equal"),
+        ({"range": [0.0, 1.0], "points": 10**9}, "less than or equal"),
+    ],
+)
+def test_what_can_not_be_drawn_or_written_down_is_no_axis(axis: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        Axis.model_validate(axis)
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"seed": {"int_range": [1, 10**12]}},
+        {"seed": {"range": [0.0, 1.0], "step": 1e-12}},
+        {"a": {"int_range": [1, 1001]}, "b": {"int_range": [1, 1000]}},
+    ],
+)
+def test_a_grid_that_nobody_can_train_is_refused_before_it_is_made(axes: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match="1,000,000"):
+        search("grid", axes)
+
+
+def test_a_large_grid_begins_with_as_many_trials_as_are_asked_for() -> None:
+    axes = {key: {"int_range": [1, 1000]} for key in "abc"}
+    assert search("grid", axes, limits={"trials": 7}).planned == 7
+    assert list(islice(grid({k: Axis.model_validate(a) for k, a in axes.items()}), 2))[1] == {"a": 1, "b": 1, "c": 2}
+
+
+def test_a_grid_with_conditions_is_counted_as_it_is_walked() -> None:
+    axes = {k: a for k, a in AXES.items() if k.startswith(("scheduler", "ckpt"))}
+    axes["dup"] = Axis(choices=(1, 1, True, 1.0))
+    assert points_of_grid(axes, 100) == len(list(grid(axes))) == 2 * 3
+    assert points_of_grid(axes, 4) == 4
+
+
+def test_halving_and_trials_have_their_limits() -> None:
+    with pytest.raises(ValidationError, match="beyond step"):
+        search("halving", halving={"min_steps": 10, "factor": 1000, "rungs": 12})
+    with pytest.raises(ValidationError, match=r"say limits\.trials"):
+        search("halving", halving={"min_steps": 1, "factor": 11, "rungs": 6})
+    assert search("halving", halving={"min_steps": 1, "factor": 11, "rungs": 6}, limits={"trials": 9}).planned == 9
+
+
+ONE: dict[str, object] = {"choices": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        ({"optim": {"choices": [{"lr": 1}]}, "optim.lr": ONE}, "set the same key"),
+        ({"optim.lr": ONE, ' "optim" . lr': ONE}, "set the same key"),
+        ({"volume": ONE}, "volume can not be an axis: it is Slipway's own"),
+        ({"retention.keep_last": ONE}, "retention can not be an axis"),
+        ({"resume.dir": ONE}, "begin from the base weights"),
+        ({"a..b": ONE}, "no dotted key"),
+        ({"a": ONE, "b": {"choices": [1], "when": {"a": 3}}}, "'a' is 3, which never happens"),
+        ({"a": ONE, "b": {"choices": [1], "when": {"a": []}}}, "no value of 'a', which never happens"),
+        ({"a": {"range": [0, 1]}, "b": {"choices": [1], "when": {"a": [0.5, 2]}}}, "'a' is 2, which never"),
+    ],
+)
+def test_axes_that_stand_in_each_others_way_are_named(axes: dict[str, object], words: str) -> None:
+    with pytest.raises((UsageError, BadInputError), match=words):
+        search("random", axes)
+    with pytest.raises(UsageError, match="halving sets"):
+        search("halving", {"max_steps.x": ONE})

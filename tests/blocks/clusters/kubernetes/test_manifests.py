@@ -85,6 +85,25 @@ def test_gpus_are_asked_for_by_the_clusters_own_names() -> None:
     assert "nvidia.com/gpu" not in pod["initContainers"][0]["resources"].get("limits", {})
 
 
+def test_a_run_prefers_the_nodes_that_have_its_weights_and_waits_for_none_of_them() -> None:
+    theirs = [{"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}]
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    patch = {"spec": {"affinity": {"nodeAffinity": {preferred: theirs}}}}
+    settings = SETTINGS.model_copy(update={"node_cache": "/var/weights", "pod_patch": patch})
+
+    for _ in range(2):
+        pod = pod_of(run_of(node_cache=True, preferred_nodes=("gpu-1", "gpu-2"), nodes=2), settings)
+        terms = pod["affinity"]["nodeAffinity"].pop(preferred)
+        assert terms[0] == theirs[0]
+        assert [term["preference"]["matchFields"][0]["values"] for term in terms[1:]] == [["gpu-1"], ["gpu-2"]]
+        assert pod["affinity"]["nodeAffinity"] == {}, "nothing is required"
+        (apart,) = pod["affinity"]["podAntiAffinity"][preferred]
+        assert all(term["weight"] < apart["weight"] for term in terms), "the pods of a job stay apart"
+    init = next(c for c in pod["initContainers"] if c["name"] == "init")
+    assert {"name": "SLIPWAY_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}} in init["env"]
+    assert "affinity" not in pod_of(run_of(node_cache=True), SETTINGS)
+
+
 def test_pods_on_a_volume_of_one_node_go_where_it_is_mounted() -> None:
     template = manifests.job(run_of(), SETTINGS, ["shelf"])["spec"]["template"]
     (term,) = template["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]

@@ -314,26 +314,6 @@ def test_files_given_with_names_that_lead_outside_are_refused(layout: Layout, pi
         snapshots.stage(layout, pinned() | {"files": given})
 
 
-def test_xet_that_fails_leaves_the_file_to_plain_http(
-    layout: Layout, hub: FaultyHub, served: Path, pinned: Pinned, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The test Hub has no Xet storage; what it can show is that a Hub which only claims to have some is lived with."""
-    from tasks.pod.resolve import resolve
-
-    monkeypatch.setenv("HF_XET_CACHE", str(tmp_path / "xet"))
-    asked = pinned()
-    hub.claims_xet.add(SHARD)
-    asked["files"] = resolve(layout, asked)["files"]
-    for file in asked["files"]:
-        if file["path"] == SHARD:
-            file["xet_hash"] = "a" * 64
-
-    path = layout.root / snapshots.stage(layout, asked)["path"]
-
-    assert files_below(path) == files_below(served)
-    assert any("xet-read-token" in path for _, path, _, _ in hub.requests)
-
-
 def test_a_proxy_is_used(programs: Programs, layout: Layout, hub: FaultyHub, served: Path, pinned: Pinned) -> None:
     programs.env |= {"HF_ENDPOINT": "http://hub.invalid", "http_proxy": hub.endpoint, "no_proxy": "other.invalid"}
 
