@@ -1,5 +1,7 @@
 """The main job, end to end: provision, stage, fine-tune, fork from the latest completed step, report."""
 
+from typing import cast
+
 from prefect import flow
 
 from blocks.cluster import ClusterBlock
@@ -8,6 +10,7 @@ from blocks.trainer import Trainer
 from flows.cancellation import stop_jobs
 from flows.naming import flow_run_label, this_run
 from flows.parameters import NO_CHANGES, Changes, Config, RunOrMade, SizeOrDefault, Volume
+from flows.slots import skipped, this_flow_run
 from flows.sources import with_bucket
 from flows.train import train
 from tasks.reporting import report
@@ -54,6 +57,8 @@ def pipeline(
         cluster: Where the volume is and the jobs run.
         hub: Where the model is downloaded from, if the config names one on a Hub.
     """
+    if (left_out := skipped(this_flow_run(), "latest", "skip")) is not None:
+        return cast(list[RunResult], left_out)  # a schedule's, which nobody waits for
     place, access = cluster.connect(), hub.access()
     first = ask_run(
         this_run(name, "finetune"),

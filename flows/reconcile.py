@@ -1,7 +1,7 @@
 """Reconcile: what lost its flow, worker and process alike, is found and followed to its end."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, cast
 
 from prefect import flow, get_run_logger
 from prefect.futures import wait
@@ -10,6 +10,7 @@ from pydantic import Field
 from blocks.cluster import ClusterBlock
 from flows.naming import flow_run_label
 from flows.parameters import VolumeOrConfigs
+from flows.slots import skipped, this_flow_run
 from tasks.errors import EXPECTED
 from tasks.flow_runs import SHORTEST_SILENCE
 from tasks.reconciling import end_dead_flow_runs, find_orphans, follow_orphans
@@ -28,6 +29,9 @@ def reconcile(*, volume: VolumeOrConfigs = "", idle_minutes: Minutes = 10, clust
         idle_minutes: How long nobody has followed them. A flow that lives says every minute that it does.
         cluster: Where the volumes are and the jobs run.
     """
+    # beside an earlier one that still runs: that may follow a run for days, and others are lost meanwhile
+    if (left_out := skipped(this_flow_run(), "latest", "run")) is not None:
+        return cast(dict[str, str], left_out)  # a schedule's, which nobody waits for
     place = cluster.connect()
     idle = timedelta(minutes=idle_minutes)
     end_dead_flow_runs(max(idle, SHORTEST_SILENCE))

@@ -7,10 +7,10 @@ that, so the flow decides itself, from facts that every one of those flow runs s
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
-from prefect import runtime
+from prefect import State, runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -20,6 +20,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.sorting import FlowRunSort
+from prefect.states import Completed
 
 from blocks.clusters.names import fit_name
 
@@ -89,8 +90,18 @@ def this_flow_run() -> FlowRun:
         return client.read_flow_run(UUID(str(runtime.flow_run.id)))
 
 
-def left_out(flow_run: FlowRun, late: Late, busy: Busy) -> str:
-    """Why the flow run around this is not wanted any more; "" if it is, or if no schedule made it."""
+def skipped(flow_run: FlowRun, late: Late, busy: Busy) -> State[Any] | None:
+    """The end of a flow run that is not wanted any more; None for one that is, or that no schedule made.
+
+    One that has run before was asked for again by a person: it goes on, whatever came due since.
+    """
+    if flow_run.run_count > 1:
+        return None
+    why = _left_out(flow_run, late, busy)
+    return Completed(name="Skipped", message=f"Left out: {why}.") if why else None
+
+
+def _left_out(flow_run: FlowRun, late: Late, busy: Busy) -> str:
     slot, now = slot_of(flow_run), datetime.now(UTC)
     if slot is None or flow_run.deployment_id is None:
         return ""

@@ -4,13 +4,12 @@ from typing import Any, cast
 
 from prefect import Flow, State, flow, runtime
 from prefect.client.schemas.objects import FlowRun
-from prefect.states import Completed
 
 from blocks.cluster import ClusterBlock, read_cluster
 from blocks.hub import HuggingFaceHub
 from blocks.trainer import Trainer
 from flows.parameters import NO_CHANGES, Changes, Config, SizeOrDefault, SweepOrMade, Volume
-from flows.slots import Busy, Late, left_out, slot_name, slot_of, this_flow_run
+from flows.slots import Busy, Late, skipped, slot_name, slot_of, this_flow_run
 from flows.sources import with_bucket
 from tasks.errors import EXPECTED
 from tasks.runs.ask import ask_run
@@ -80,9 +79,8 @@ def sweep(
         busy: For schedules, when the sweep of an earlier time still runs. skip: this time is left out. run: beside it.
     """
     flow_run = this_flow_run()
-    if why := left_out(flow_run, late, busy):
-        skipped: State[Any] = Completed(name="Skipped", message=f"Left out: {why}.")
-        return cast(SweepResult, skipped)  # only a schedule comes here, and nobody waits for its result
+    if (left_out := skipped(flow_run, late, busy)) is not None:
+        return cast(SweepResult, left_out)  # only a schedule comes here, and nobody waits for its result
     called = _name(name, flow_run)
     place, access = cluster.connect(), hub.access()
     base = ask_run(

@@ -119,7 +119,8 @@ def report_sweep(cluster: Cluster, record: SweepRecord) -> SweepResult:
     announce_sweep(record.volume, sweep, planned, best.run if best else None, best.value if best else None)
     get_run_logger().info("sweep %s is %s", sweep, text)
     if best is None:
-        why = "; ".join(dict.fromkeys(row.reason for row in found.rows if row.state == "failed")) or "none was begun"
+        reasons = dict.fromkeys(row.reason for row in found.rows if row.state in ("failed", "stopped"))
+        why = "; ".join(reasons) or "none was begun"
         raise SweepFailedError(
             f"Sweep {sweep} has no completed trial: {why[:1000]}", "Begin it anew under another name."
         )

@@ -61,6 +61,15 @@ class Board:
         return self.rows[0] if self.rows and self.rows[0].place else None
 
     @property
+    def best_line(self) -> list[str]:
+        """The best run, and what it was forked from, up to the one that began from the base weights."""
+        parents = {row.run: row.parent for row in self.rows}
+        found = [self.best.run] if self.best else []
+        while found and (parent := parents.get(found[-1])):
+            found.append(parent)
+        return found
+
+    @property
     def gpu_hours(self) -> float:
         return sum(row.gpu_hours for row in self.rows)
 

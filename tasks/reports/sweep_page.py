@@ -9,11 +9,15 @@ from blocks.clusters.port import Cluster
 from tasks.reports.curves import data_uri
 from tasks.reports.sweep_board import Board, lineage
 from tasks.reports.sweep_pictures import MOST_LINES, Curves, draw_parallel, draw_slices, draw_trials
+from tasks.sweeps.plan import show_value
 from tasks.sweeps.records import SweepRecord
+from tasks.sweeps.stopping import describe
 
 _TEMPLATES = Path(__file__).parent
 _AT_ONCE = 200
 _SHOWN = 50
+_HOURS = 2
+"""Less is said in minutes."""
 
 
 def read_curves(cluster: Cluster, record: SweepRecord, runs: list[str]) -> Curves:
@@ -54,12 +58,10 @@ def board_page(board: Board) -> str:
 def report_page(board: Board, curves: Curves) -> str:
     """The same with pictures and the lineage, once it is over."""
     text = board_page(board)
-    for title, svg in (
-        ("Curves", draw_trials(board, curves)),
-        ("What mattered", draw_parallel(board)),
-        ("Axis by axis", draw_slices(board)),
-    ):
-        text += f"\n\n### {title}\n\n![{title}]({data_uri(svg)})"
+    pictures = draw_all(board, curves)
+    titles = {"curves": "Curves", "parallel": "What mattered", "slices": "Axis by axis"}
+    for name, svg in pictures.items():
+        text += f"\n\n### {titles[name]}\n\n![{titles[name]}]({data_uri(svg)})"
     if board.forks:
         text += f"\n\n### Lineage\n\n```text\n{tree(board)}\n```"
     if board.best:
@@ -68,6 +70,16 @@ def report_page(board: Board, curves: Curves) -> str:
             f"line `slipway fork {board.record.sweep} --best --volume {board.record.volume}`."
         )
     return text
+
+
+def draw_all(board: Board, curves: Curves) -> dict[str, str]:
+    """The pictures that there is something to see in, as SVG: curves, parallel (coordinates), slices."""
+    found = {}
+    if any(curves.values()):
+        found["curves"] = draw_trials(board, curves)
+    if sum(1 for row in board.rows if row.place) > 1:
+        found |= {"parallel": draw_parallel(board), "slices": draw_slices(board)}
+    return found
 
 
 def tree(board: Board) -> str:
@@ -94,10 +106,9 @@ def render_sweep(board: Board, curves: Curves) -> str:
         facts=facts(board),
         conclusion=_sentence(board.conclusion),
         table=board.table(),
-        curves=_drawn(draw_trials(board, curves)),
-        parallel=_drawn(draw_parallel(board)),
-        slices=_drawn(draw_slices(board)),
+        pictures={name: _drawn(svg) for name, svg in draw_all(board, curves).items()},
         tree=tree(board) if board.forks else "",
+        stages=bool(board.forks and len({row.step for row in board.rows if row.place}) > 1),
         most=MOST_LINES,
         metric=search.metric,
     )
@@ -107,15 +118,23 @@ def facts(board: Board) -> dict[str, str]:
     """What people ask first."""
     search, inputs = board.record.request.search, board.record.inputs
     weights = [f"{i.weights.repo}@{i.weights.commit}" if i.weights.repo else i.weights.path for i in inputs]
+    best = board.best
+    values = ", ".join(f"{key} {show_value(value)}" for key, value in best.point.items()) if best else ""
     return {
+        "best": f"{best.run}: {search.metric} {show_value(best.value)} at step {best.step}; {values}" if best else "",
         "method": f"{search.method}, seed {search.seed}",
         "metric": f"{search.metric}, {search.direction}d, the {search.take} one of each run",
         "trials": f"{board.state.trials} of {search.planned} begun, {search.limits.parallel} at once",
-        "time": f"{board.hours * 60:.1f} minutes of training in all, {board.gpu_hours:.2f} GPU hours",
+        "stop rules": describe(search),
+        "time": f"{_long(board.hours)} of training in all, {board.gpu_hours:.2f} GPU hours",
         "weights": ", ".join(dict.fromkeys(weights)),
         "data": ", ".join(dict.fromkeys(i.dataset.path for i in inputs if i.dataset)),
         "volume": board.record.volume,
     }
+
+
+def _long(hours: float) -> str:
+    return f"{hours:.1f} hours" if hours >= _HOURS else f"{hours * 60:.1f} minutes"
 
 
 def _facts(board: Board) -> str:

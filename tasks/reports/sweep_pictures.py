@@ -17,6 +17,9 @@ MOST_LINES = 200
 """More lines than that say nothing, and make a page that no browser likes: the best are drawn."""
 
 _BEST = "#dc2626"
+_OTHER = "#64748b"
+_FEW = 4
+"""So many axes have room for their names."""
 
 Curves = Mapping[str, Sequence[tuple[int, float]]]
 
@@ -29,21 +32,26 @@ def draw_trials(board: Board, curves: Curves) -> str:
     """
     figure, axes = _figure(8, 3.8)
     shown = [row for row in board.rows if curves.get(row.run)][:MOST_LINES]
-    for row in reversed(shown):
+    red = board.best_line
+    until = {row.parent: row.parent_step for row in board.rows if row.run in red}
+    for row in sorted(shown, key=lambda row: row.run in red):
         points = [*_before(row, curves), *curves[row.run]]
-        best = board.best is not None and row.run == board.best.run
-        color, width = (_BEST, 2.0) if best else ("#64748b", 0.9)
-        steps, values = [step for step, _ in points], [value for _, value in points]
-        axes.plot(
-            *(steps, values), color=color, linewidth=width, alpha=1 if best else 0.55, label=row.run if best else None
-        )
+        axes.plot(*_split(points), color=_OTHER, linewidth=0.9, alpha=0.55)
+        if row.run in red:  # of what the best was forked from: up to there
+            end = until.get(row.run)
+            counted = [point for point in points if end is None or point[0] <= end]
+            axes.plot(*_split(counted), color=_BEST, linewidth=2.0, label=row.run if row.run == red[0] else None)
         if row.parent or len(points) == 1:
-            axes.plot(steps[0], values[0], "o", color=color, markersize=3)
+            axes.plot(*_split(points[:1]), "o", color=_BEST if row.run in red else _OTHER, markersize=3)
     axes.set_xlabel("step")
     axes.set_ylabel(board.record.request.search.metric)
-    if board.best and curves.get(board.best.run):
+    if red and curves.get(red[0]):
         axes.legend(frameon=False)
     return _svg(figure)
+
+
+def _split(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [step for step, _ in points], [value for _, value in points]
 
 
 def _before(row: Row, curves: Curves) -> list[tuple[int, float]]:
@@ -56,7 +64,7 @@ def draw_parallel(board: Board) -> str:
     """Parallel coordinates: a line a trial, through its value of each axis to its metric; the best are darkest."""
     rows = [row for row in board.rows if row.place and row.value is not None][:MOST_LINES]
     keys = board.keys
-    figure, axes = _figure(8, 3.8)
+    figure, axes = _figure(8, 4.0)
     search = board.record.request.search
     values = [row.value for row in rows if row.value is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
@@ -71,8 +79,10 @@ def draw_parallel(board: Board) -> str:
         ends = _ends(search.axes[key]) if place < len(keys) else (f"{low:.4g}", f"{high:.4g}")
         for text, y in zip(ends, (-0.05, 1.03), strict=True):
             axes.text(place, y, text, ha="center", va="top" if y < 0 else "bottom", fontsize=8)
-    axes.set_xticks(range(len(keys) + 1), [*keys, search.metric])
-    axes.tick_params(axis="x", pad=14, length=0)
+    # a line for each part of a key: many of them stand side by side
+    names = [name.replace(".", ".\n").replace("_", "_\n" if len(keys) > _FEW else "_") for name in keys]
+    axes.set_xticks(range(len(keys) + 1), [*names, search.metric], fontsize=9 if len(keys) <= _FEW else 7)
+    axes.tick_params(axis="x", pad=20, length=0)
     axes.set_yticks([])
     axes.set_ylim(-0.02, 1.02)
     axes.grid(visible=False)
@@ -81,23 +91,25 @@ def draw_parallel(board: Board) -> str:
 
 
 def draw_slices(board: Board) -> str:
-    """The metric against each axis, a dot a trial."""
+    """The metric against each axis, a dot a run; where runs were forked, those that trained longer are darker."""
     rows = [row for row in board.rows if row.place and row.value is not None]
     keys = board.keys
     columns = min(3, max(1, len(keys)))
     lines = math.ceil(max(1, len(keys)) / columns)
-    figure, _ = _figure(2.7 * columns + 0.4, 2.5 * lines)
+    figure, _ = _figure(8, 2.6 * lines)
     figure.clear()
+    steps = sorted({row.step for row in rows}) if board.forks else []
+    shades = {step: 0.25 + 0.75 * n / (len(steps) - 1) for n, step in enumerate(steps)} if len(steps) > 1 else {}
     for place, key in enumerate(keys, 1):
         axes = figure.add_subplot(lines, columns, place)
         _tidy(axes)
-        _slice(axes, board, rows, key)
+        _slice(axes, board, rows, key, shades)
         if (place - 1) % columns == 0:
             axes.set_ylabel(board.record.request.search.metric)
     return _svg(figure)
 
 
-def _slice(axes: "Axes", board: Board, rows: Sequence[Row], key: str) -> None:
+def _slice(axes: "Axes", board: Board, rows: Sequence[Row], key: str, shades: Mapping[int, float]) -> None:
     axis = board.record.request.search.axes[key]
     there = [row for row in rows if key in row.point]
     if axis.choices is not None:
@@ -107,7 +119,8 @@ def _slice(axes: "Axes", board: Board, rows: Sequence[Row], key: str) -> None:
         places = [row.point[key] for row in there]
         if axis.log:
             axes.set_xscale("log")
-    axes.scatter(places, [row.value or 0 for row in there], s=14, color="#2563eb", alpha=0.6, linewidths=0)
+    colors = [(0.15, 0.39, 0.92, shades.get(row.step, 0.6)) for row in there]
+    axes.scatter(places, [row.value or 0 for row in there], s=16, color=colors, linewidths=0)
     best = [(p, row.value or 0) for p, row in zip(places, there, strict=True) if row.place == 1]
     if best:
         axes.scatter([p for p, _ in best], [value for _, value in best], s=30, color=_BEST, zorder=3)

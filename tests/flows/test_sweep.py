@@ -1,11 +1,8 @@
-"""The deployment `sweep/local`: from a shell, on a schedule, cancelled and asked for again."""
+"""The deployment `sweep/local`: from a shell, cancelled and asked for again."""
 
-import time
-from datetime import datetime
 from typing import Any
 
 from blocks.clusters.job import JobState
-from flows.slots import slot_name
 from tasks.runs.job import RUN_LABEL
 from tasks.sweeps.log import State
 from tasks.sweeps.records import read_sweep
@@ -67,38 +64,3 @@ def test_cancelling_a_sweep_stops_its_trials_and_asking_again_goes_on_with_them(
     assert end_sweep(running.cluster, VOLUME, "cancelled", "the test is over")
     running.wait(again, "COMPLETED", "FAILED")
     assert jobs().count(JobState.STOPPED) == 4, "two attempts of each"
-
-
-def test_a_scheduled_sweep_fires_once_for_a_scheduled_time(running: Running) -> None:
-    deployment = running.api("GET", "/deployments/name/sweep/local")
-    assert isinstance(deployment, dict)
-    given = {"name": "often", "volume": VOLUME, "set": SHORT, "search": SEARCH}
-    schedule = {"interval": 15, "timezone": "Europe/Berlin"}
-    body = [{"schedule": schedule, "active": True, "slug": "often", "parameters": given}]
-    made = running.api("POST", f"/deployments/{deployment['id']}/schedules", body)
-    assert isinstance(made, list)
-
-    def runs() -> list[dict[str, Any]]:
-        asked = {"deployments": {"id": {"any_": [deployment["id"]]}}, "limit": 100}
-        found = running.api("POST", "/flow_runs/filter", asked)
-        assert isinstance(found, list)
-        return [run for run in found if run["auto_scheduled"] and run["state_type"] not in ("SCHEDULED", "PENDING")]
-
-    try:
-        until(lambda: [r for r in runs() if r["state"]["name"] == "Completed"], "a sweep to be over", seconds=120)
-    finally:
-        running.api("DELETE", f"/deployments/{deployment['id']}/schedules/{made[0]['id']}")
-    deadline = time.monotonic() + 90
-    while [r for r in runs() if r["state_type"] == "RUNNING"] and time.monotonic() < deadline:
-        time.sleep(0.5)
-
-    done = [run for run in runs() if run["state"]["name"] == "Completed"]
-    slots = [run["expected_start_time"] for run in done]
-    assert len(set(slots)) == len(slots)
-    sweeps = running.cluster.call(VOLUME, "sweeps.list", {})["sweeps"]
-    named = [s["sweep"] for s in sweeps if s["sweep"].startswith("often-")]
-    expected = [slot_name("often", datetime.fromisoformat(slot), 36) for slot in slots]
-    assert sorted(named) == sorted(expected), "each has the name of its time"
-    for run in runs():
-        if run["state"]["name"] == "Skipped":
-            assert "Left out" in run["state"]["message"]
