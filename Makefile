@@ -26,7 +26,7 @@ test-browser: .venv/.installed-dev ## Run the tests of the Prefect UI; needs Chr
 test-cluster: .venv/.installed-dev ## Run the tests on Kubernetes: a one-node one made here, or SLIPWAY_TEST_KUBECONFIG.
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "cluster and not alone and not slow"
 	@$(BIN)/python -m pytest -m "cluster and alone and not slow"
-	@echo "Not run: sweeps on Kubernetes that take half an hour: $(BIN)/python -m pytest -m 'cluster and slow'"
+	@echo "Not run, for their length (ten minutes and more): $(BIN)/python -m pytest -m 'cluster and slow'"
 
 test-trainers: .venv/.installed-dev ## Run the tests with a real trainer; installs torch (gigabytes) into .slipway/trainers.
 	@test -x .slipway/trainers/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python .slipway/trainers

@@ -1,5 +1,5 @@
 """Sweeps with real trainers, driven by a process that is killed twice: on the local cluster, and, where somebody has
-half an hour, on Kubernetes (`pytest -m "cluster and slow"`)."""
+ten minutes, on Kubernetes (`pytest -m "cluster and slow"`)."""
 
 import contextlib
 import pickle
