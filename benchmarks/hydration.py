@@ -1,12 +1,12 @@
 """Copying weights from a volume to the node, against what people would use instead; prints Markdown tables.
 
-`python -m benchmarks.hydration [MEGABYTES] [ROUNDS]`. Cold sources need root (to drop caches); a slow volume needs
-FUSE, a C compiler and libfuse3's headers. What can not be had is left out, and said.
+`python -m benchmarks.hydration [MEGABYTES] [ROUNDS] [SLOW_MEGABYTES]`. Cold sources need root (to drop caches); a slow
+volume needs FUSE, a C compiler and libfuse3's headers. What can not be had is left out, and said. The volume and the
+node's disk are below `$SLIPWAY_BENCH_DISK`, else where temporary files go: three times the megabytes have to fit.
 """
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,36 +16,146 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.measure import Sample, compare, interleaved, machine, measure
+from benchmarks.tools import site_packages, tool
 from tasks.pod.area import remove_tree
 from tasks.pod.files import File, prove
-from tasks.pod.hydrate import describe, place_weights
 from tasks.pod.layout import Layout
 from tasks.pod.published import manifest_entry
-from tasks.pod.weights import inspect
 
 COMMIT = "c" * 40
 SHARDS, SMALL = 8, 24
 LATENCY_MS, HANDLE_MBS = 5, 100
+_SHARED_MEMORY = Path("/dev/shm")
+_ROOM = 4 / 3
+"""What a copy to memory needs of it."""
 
 
-def main(megabytes: int = 1024, rounds: int = 3) -> None:
+def main(megabytes: int = 4096, rounds: int = 3, slow_megabytes: int = 512) -> None:
     print(machine())
-    with tempfile.TemporaryDirectory(dir=os.environ.get("SLIPWAY_BENCH_DISK")) as disk:
-        volume = make_volume(Path(disk) / "volume", megabytes)
-        shared_memory = Path("/dev/shm")
-        memory = Path(tempfile.mkdtemp(dir=shared_memory)) if shared_memory.is_dir() else Path(disk) / "memory"
+    with tempfile.TemporaryDirectory(dir=os.environ.get("SLIPWAY_BENCH_DISK")) as folder:
+        disk = Path(folder)
+        memory = Path(tempfile.mkdtemp(dir=_SHARED_MEMORY)) if _SHARED_MEMORY.is_dir() else None
         try:
-            _compare("Fast disk, warm, to the same disk", volume, Path(disk) / "node", rounds, cold=False)
-            _compare("Fast disk, warm, to memory", volume, memory, rounds, cold=False)
-            if _can_drop_caches():
-                _compare("Fast disk, cold, to memory", volume, memory, rounds, cold=True)
-                with _slow(volume, Path(disk)) as far:
-                    title = f"Slow volume ({LATENCY_MS} ms a call, {HANDLE_MBS} MB/s a handle), cold, to memory"
-                    _compare(title, far, memory, rounds, cold=True)
+            bench = Bench(make_volume(disk / "volume", megabytes), megabytes, rounds)
+            bench.compare("Fast disk, warm, to the same disk", disk / "node", cold=False)
+            if memory is None or _free(memory) < megabytes * 2**20 * _ROOM:
+                print("\nNot measured: copies to memory (there is no room in /dev/shm).")
             else:
-                print("\nNot measured: cold sources (caches can only be dropped by root).")
+                bench.compare("Fast disk, warm, to memory", memory, cold=False)
+            if not os.access("/proc/sys/vm/drop_caches", os.W_OK):
+                print("\nNot measured: cold sources and the slow volume (caches can only be dropped by root).")
+                return
+            bench.compare("Fast disk, cold, to the same disk", disk / "node", cold=True)
+            remove_tree(disk / "volume")
+            near = make_volume(disk / "volume", slow_megabytes)
+            with _slow(near, disk) as far:
+                title = f"Slow volume ({LATENCY_MS} ms a call, {HANDLE_MBS} MB/s a handle), cold, to disk"
+                Bench(far, slow_megabytes, rounds, behind=near).compare(title, disk / "node", cold=True)
         finally:
-            remove_tree(memory)
+            if memory:
+                remove_tree(memory)
+
+
+class Bench:
+    """One snapshot on one volume, copied by each tool in turn.
+
+    Args:
+        behind: the directory that the volume shows, where it can not be written itself.
+    """
+
+    def __init__(self, volume: Path, megabytes: int, rounds: int, behind: Path | None = None) -> None:
+        self._volume, self._behind = volume, behind or volume
+        self._megabytes, self._rounds = megabytes, rounds
+
+    def compare(self, title: str, target: Path, *, cold: bool) -> None:
+        source = Layout(self._volume).snapshot("model", "bench/model", COMMIT)
+        path = Layout(self._volume).relative(source)
+        slipway = [sys.executable, "-c", _HYDRATE, str(self._volume), path]
+        commands = {"cp -a": ["cp", "-a", str(source)], "slipway, verified": slipway}
+        commands |= {"rsync -a": ["rsync", "-a", f"{source}/"], "rclone copy": ["rclone", "copy", str(source)]}
+        found = {name: [path, *words[1:]] for name, words in commands.items() if (path := tool(words[0]))}
+        left_out = sorted(commands.keys() - found.keys())
+        if site := site_packages():
+            script = str(Path(__file__).with_name("volume_cache.py"))
+            cache = [sys.executable, script, str(site)]
+            self._keep_for_volume_cache(cache, target / "copy")
+            found["RunPod's VolumeCache"] = [*cache, "hydrate", str(self._volume)]
+        variants = {name: self._take(words, target, cold=cold) for name, words in found.items()}
+        compare(title, interleaved(variants, self._rounds), "cp -a", self._megabytes * 2**20)
+        if left_out:
+            print(f"\nNot there: {', '.join(left_out)}.")
+
+    def _take(self, words: list[str], target: Path, *, cold: bool) -> Callable[[int], Sample]:
+        def once(number: int) -> Sample:
+            if target.exists():
+                remove_tree(target)
+            target.mkdir(parents=True)
+            if cold:
+                os.sync()
+                Path("/proc/sys/vm/drop_caches").write_text("3")
+            sample = measure([*words, str(target / "copy")], env={"PYTHONPATH": str(Path.cwd())})
+            load(target / "copy")
+            return sample
+
+        return once
+
+    def _keep_for_volume_cache(self, cache: list[str], copy: Path) -> None:
+        """Have the volume hold what it hydrates: the same files, as warm or cold as for the others."""
+        snapshot = Layout(self._behind).snapshot("model", "bench/model", COMMIT)
+        if copy.parent.exists():
+            remove_tree(copy.parent)
+        copy.parent.mkdir(parents=True)
+        subprocess.run(["cp", "-a", str(snapshot), str(copy)], check=True)
+        done = subprocess.run([*cache, "sync", str(self._behind), str(copy)], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"VolumeCache could not sync:\n{done.stderr}")
+        mirror = self._behind / ".cache/bench/big" / str(copy.resolve()).lstrip("/")
+        for file in mirror.iterdir():
+            file.unlink()
+            file.hardlink_to(snapshot / file.name)
+
+
+def load(copy: Path) -> None:
+    """Read a copy as a trainer would, offline, in a process of its own.
+
+    Raises:
+        RuntimeError: it can not be loaded.
+    """
+    by_name = copy / "weights"  # only Slipway's is a Hub cache
+    directory = by_name / f"models--bench--model/snapshots/{COMMIT}" if by_name.exists() else copy
+    env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(by_name)}
+    words = [sys.executable, "-c", _LOAD, str(directory), "bench/model" if by_name.exists() else ""]
+    done = subprocess.run([*words, COMMIT], env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{directory} can not be loaded:\n{done.stderr}")
+
+
+_HYDRATE = """
+import sys
+from pathlib import Path
+from tasks.pod.hydrate import place_weights
+from tasks.pod.layout import Layout
+volume, path, scratch = sys.argv[1:]
+asked = {"weights": {"placement": "hydrate"}}
+plan = {"run": "bench", "request": asked, "resolved": {"weights": {"path": path}}}
+place_weights(Layout(Path(volume)), plan, 1, Path(scratch))
+"""
+"""What a job's init command does for its weights."""
+
+_LOAD = """
+import json, sys
+from pathlib import Path
+from safetensors import safe_open
+directory, name, commit = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+json.loads((directory / "config.json").read_text())
+for tensor, file in json.loads((directory / "model.safetensors.index.json").read_text())["weight_map"].items():
+    with safe_open(directory / file, "numpy") as shard:
+        part = shard.get_slice(tensor)
+        part[:1000], part[part.get_shape()[0] - 1000 :]
+if name:
+    from huggingface_hub import snapshot_download
+    assert Path(snapshot_download(name, revision=commit)) == directory
+"""
 
 
 def make_volume(root: Path, megabytes: int) -> Path:
@@ -77,56 +187,9 @@ def make_volume(root: Path, megabytes: int) -> Path:
     return root
 
 
-def _compare(title: str, volume: Path, target: Path, rounds: int, *, cold: bool) -> None:
-    source = Layout(volume).snapshot("model", "bench/model", COMMIT)
-    slipway = [sys.executable, "-m", "benchmarks.hydration", "copy", str(volume)]
-    tools: dict[str, list[str]] = {"cp -a": ["cp", "-a", str(source)], "slipway, verified": slipway}
-    tools |= {"rsync -a": ["rsync", "-a", f"{source}/"], "rclone copy": ["rclone", "copy", str(source)]}
-    found = {name: [shutil.which(words[0]) or "", *words[1:]] for name, words in tools.items()}
-    tools = {name: words for name, words in found.items() if words[0]}
-
-    def take(words: list[str], *, ours: bool) -> Callable[[int], Sample]:
-        def once(number: int) -> Sample:
-            if target.exists():
-                remove_tree(target)
-            target.mkdir(parents=True)
-            if cold:
-                _drop_caches()
-            sample = measure([*words, str(target / "copy")], env={"PYTHONPATH": str(Path.cwd())})
-            _check(target, ours=ours)
-            return sample
-
-        return once
-
-    taken = interleaved({name: take(w, ours=name.startswith("slipway")) for name, w in tools.items()}, rounds)
-    compare(title, taken, "cp -a")
-    ratios = [ours.wall / cp.wall for ours, cp in zip(taken["slipway, verified"], taken["cp -a"], strict=True)]
-    print(f"\nslipway against cp -a, round by round: {', '.join(f'{ratio:.2f}' for ratio in ratios)}.")
-
-
-def _check(target: Path, *, ours: bool) -> None:
-    """The copy can be loaded: every header, every shard of the index."""
-    where = f"copy/weights/models--bench--model/snapshots/{COMMIT}" if ours else "copy"
-    found = inspect(Layout(target), {"path": where})
-    if not found["ok"]:
-        raise RuntimeError(found["why"])
-
-
-def _copy(volume: str, scratch: str) -> None:
-    layout = Layout(Path(volume))
-    path = layout.relative(layout.snapshot("model", "bench/model", COMMIT))
-    plan = {"run": "b", "request": {"weights": {"placement": "hydrate"}}, "resolved": {"weights": {"path": path}}}
-    _, report = place_weights(layout, plan, 1, Path(scratch))
-    print(describe(report))
-
-
-def _can_drop_caches() -> bool:
-    return os.access("/proc/sys/vm/drop_caches", os.W_OK)
-
-
-def _drop_caches() -> None:
-    os.sync()
-    Path("/proc/sys/vm/drop_caches").write_text("3")
+def _free(place: Path) -> int:
+    stat = os.statvfs(place)
+    return stat.f_bavail * stat.f_frsize
 
 
 @contextmanager
@@ -148,7 +211,4 @@ def _slow(volume: Path, work: Path) -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["copy"]:
-        _copy(sys.argv[2], sys.argv[3])
-    else:
-        main(*(int(word) for word in sys.argv[1:]))
+    main(*(int(word) for word in sys.argv[1:]))

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+_SLOW_STARTS = "PYTHONDONTWRITEBYTECODE"
+"""Set in some containers; every start of a Python would be measured with its compiler."""
 _CHILD = Path(__file__).with_name("child.py")
 
 
@@ -48,7 +50,7 @@ def measure(
         result = Path(folder) / "result.json"
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(through), str(result), *argv],
-            env={**os.environ, **(env or {})},
+            env={name: value for name, value in os.environ.items() if name != _SLOW_STARTS} | dict(env or {}),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -73,21 +75,30 @@ def interleaved(variants: Mapping[str, Callable[[int], Sample]], rounds: int) ->
     return taken
 
 
-def compare(title: str, taken: Mapping[str, Sequence[Sample]], base: str) -> None:
-    """Print medians, and each variant's ratio to `base`."""
+def compare(title: str, taken: Mapping[str, Sequence[Sample]], base: str, size: int = 0) -> None:
+    """Print medians, and each variant's ratio to `base`.
+
+    Args:
+        size: bytes that each moved, for the CPU seconds a GiB; 0 where that says nothing.
+    """
     walls = {name: statistics.median(s.wall for s in samples) for name, samples in taken.items()}
     cpus = {name: statistics.median(s.cpu for s in samples) for name, samples in taken.items()}
     peaks = {name: statistics.median(s.peak for s in samples) for name, samples in taken.items()}
     table(
         title,
-        ("", "wall", "ratio", "CPU", "ratio", "peak memory", "ratio"),
+        (
+            *("", "wall", "ratio", *(("round by round",) if size else ())),
+            *("CPU", "ratio", *(("CPU a GiB",) if size else ()), "peak memory", "ratio"),
+        ),
         [
             (
                 name,
                 f"{walls[name]:.2f} s",
                 f"{walls[name] / walls[base]:.2f}",
+                *((_spread(taken[name], taken[base]),) if size else ()),
                 f"{cpus[name]:.2f} s",
                 f"{cpus[name] / cpus[base]:.2f}",
+                *((f"{cpus[name] / (size / 2**30):.2f} s",) if size else ()),
                 f"{peaks[name] / 2**20:.0f} MiB",
                 f"{peaks[name] / peaks[base]:.2f}",
             )
@@ -96,6 +107,12 @@ def compare(title: str, taken: Mapping[str, Sequence[Sample]], base: str) -> Non
     )
     rounds = len(taken[base])
     print(f"\nMedians of {rounds} interleaved rounds; ratios are to `{base}`.")
+
+
+def _spread(ours: Sequence[Sample], base: Sequence[Sample]) -> str:
+    """The lowest and the highest ratio of one round, in which both were measured one after the other."""
+    ratios = sorted(mine.wall / theirs.wall for mine, theirs in zip(ours, base, strict=True))
+    return f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

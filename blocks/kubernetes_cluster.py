@@ -141,6 +141,13 @@ class KubernetesCluster(Block):
         description="How long a job may wait for a node. Empty: for ever.",
         json_schema_extra={"position": 21},
     )
+    gone_grace_seconds: int = Field(
+        default=300,
+        gt=0,
+        title="Wait for lost nodes, seconds",
+        description="How long a pod that was told to go is waited for. After that its node counts as lost.",
+        json_schema_extra={"position": 26},
+    )
     session_idle_seconds: int = Field(
         default=600,
         gt=0,

@@ -24,6 +24,16 @@ for _size in ("COLUMNS", "LINES"):
     os.environ.pop(_size, None)
 
 
+CLUSTER_TEST_SECONDS = 900
+"""What a test on Kubernetes may take: one node on two cores that other work takes as well."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("cluster") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(CLUSTER_TEST_SECONDS))
+
+
 @dataclass(frozen=True)
 class Running:
     """The embedded default, running.

@@ -120,6 +120,7 @@ class JobStatus(Frozen):
         cause: None until it has ended.
         exit_code: of the program; None while live and where nobody saw it.
         last_lines: the end of its log, once it has ended badly.
+        unstarted: queued, and whoever submitted it did not come to start it: whoever wants it submits it again.
     """
 
     name: str
@@ -136,6 +137,7 @@ class JobStatus(Frozen):
     mounts: tuple[Mount, ...] = ()
     image_digest: str | None = None
     last_lines: tuple[str, ...] = ()
+    unstarted: bool = False
 
     @property
     def live(self) -> bool:

@@ -1,8 +1,11 @@
 """Whether a trainer can read what is in a dataset. Pure."""
 
+from collections import Counter
 from typing import Any
 
 from tasks.pod.trainers.adapter import Needs
+
+_MODULES = {"jsonl": "json", "json": "json", "csv": "csv", "parquet": "parquet"}
 
 
 def misfit(content: dict[str, Any], needs: Needs) -> str:
@@ -12,7 +15,7 @@ def misfit(content: dict[str, Any], needs: Needs) -> str:
         content: as `tasks.pod.contents` found it.
     """
     formats = content["formats"]
-    readable = [name for name in needs.formats or formats if name in formats and name != "other"]
+    readable = [name for name in needs.formats or _main(formats) if name in formats]
     if needs.formats and not readable:
         there = ", ".join(f"{found['files']} {name}" for name, found in formats.items()) or "no files"
         return f"it has {there}; the trainer reads {' and '.join(needs.formats)} files"
@@ -27,3 +30,16 @@ def misfit(content: dict[str, Any], needs: Needs) -> str:
             wanted = ", or ".join(" and ".join(names) for names in needs.columns)
             return f"its columns are {shown}; the trainer needs {wanted}"
     return ""
+
+
+def _main(formats: dict[str, Any]) -> list[str]:
+    """The formats that `datasets.load_dataset` takes of a directory: those of the kind that most files are of."""
+    files, rows = Counter[str](), Counter[str]()
+    for name, found in formats.items():
+        if module := _MODULES.get(name.partition(".")[0]):
+            files[module] += found["files"]
+            rows[module] += found["rows"]
+    module = max(files, key=lambda kind: (files[kind], rows[kind]), default="")
+    chosen = [name for name in formats if _MODULES.get(name.partition(".")[0]) == module]
+    lines = [name for name in chosen if name.startswith("jsonl")]
+    return lines or chosen  # beside lines, other JSON most likely describes them

@@ -25,6 +25,8 @@ S3Client = Any  # boto3 makes its clients at run time
 _RANGE = 8 << 20
 _RANGES_AHEAD = 4
 _FILES = 2
+_SMALL, _SMALL_AT_ONCE = 1 << 20, 16
+"""Objects of which many are on their way at once: what they take is latency, not bytes."""
 
 
 @dataclass(frozen=True)
@@ -112,15 +114,27 @@ def copy_objects(
     require_space(area, sum(max(0, found.size - there.get(found.part, 0)) for found in objects))
     with explained(source):
         client = make_client(source)
-        with ThreadPoolExecutor(_FILES) as files, ThreadPoolExecutor(_FILES * _RANGES_AHEAD) as ranges:
-            copies = {
-                found: files.submit(_copy, client, source, found, parts / found.part, ranges, progress)
-                for found in objects
-            }
+        with (
+            ThreadPoolExecutor(_FILES) as files,
+            ThreadPoolExecutor(_SMALL_AT_ONCE) as small,
+            ThreadPoolExecutor(_FILES * _RANGES_AHEAD) as ranges,
+        ):
+
+            def begin(found: Object) -> Future[Proof]:
+                how = (client, source, found, parts / found.part, progress)
+                return small.submit(_copy, *how) if found.size <= _SMALL else files.submit(_copy, *how, ranges)
+
+            copies = {found: begin(found) for found in objects}
             try:
-                proofs = {found: copy.result() for found, copy in copies.items()}
+                proofs, syncs = dict[Object, Proof](), list[Future[None]]()
+                for found, copy in copies.items():
+                    proofs[found] = copy.result()
+                    syncs.append(small.submit(_sync, parts / found.part))  # while others are still on their way
+                for sync in syncs:
+                    sync.result()
             except BaseException:
                 files.shutdown(wait=False, cancel_futures=True)
+                small.shutdown(wait=False, cancel_futures=True)
                 raise
     for found in objects:
         target = tree / found.path
@@ -134,10 +148,14 @@ def _copy(
     source: dict[str, Any],
     found: Object,
     part: Path,
-    ranges: ThreadPoolExecutor,
     progress: Progress,
+    ranges: ThreadPoolExecutor | None = None,
 ) -> Proof:
-    """One object: its ranges are read ahead in parallel and written in order, so that its length says what is there."""
+    """One object: its ranges are read ahead in parallel and written in order, so that its length says what is there.
+
+    Args:
+        ranges: who reads them; None for an object of one.
+    """
 
     def read(start: int) -> bytes:
         end = min(start + _RANGE, found.size) - 1
@@ -156,8 +174,12 @@ def _copy(
         starts = iter(range(partial.done, found.size, _RANGE))
         ahead: deque[Future[bytes]] = deque()
         try:
-            _read_ahead(ahead, starts, read, ranges)
-            while ahead:
+            if ranges is None:
+                for start in starts:
+                    partial.append(memoryview(read(start)))
+            else:
+                _read_ahead(ahead, starts, read, ranges)
+            while ranges and ahead:
                 chunk = ahead.popleft().result()
                 _read_ahead(ahead, starts, read, ranges)
                 partial.append(memoryview(chunk))
@@ -166,9 +188,17 @@ def _copy(
                 future.cancel()
         if partial.done != found.size:
             raise ChangedError(f"s3://{source['bucket']}/{found.key} has another size than listed.", "Stage it again.")
-        os.fsync(partial.descriptor)
         progress.finish_file()
         return partial.hasher.proof()
+
+
+def _sync(path: Path) -> None:
+    """Many at once: a file system writes them down together."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _read_ahead(
@@ -206,7 +236,7 @@ def make_client(source: dict[str, Any]) -> S3Client:
     config = Config(
         connect_timeout=5,
         read_timeout=30,
-        max_pool_connections=_FILES * _RANGES_AHEAD,
+        max_pool_connections=_FILES * _RANGES_AHEAD + _SMALL_AT_ONCE,
         retries={"mode": "standard", "total_max_attempts": 5},
         signature_version=UNSIGNED if source.get("anonymous") else None,
         # buckets as sub-domains need a DNS that servers other than AWS rarely have

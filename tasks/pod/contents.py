@@ -1,15 +1,15 @@
-"""Looks into the files of a dataset: whether every JSON line parses and Parquet is whole, and which columns there are.
+"""Looks into the files of a dataset: whether every row of them can be read, and which columns there are.
 
 Finds a wrong dataset on the CPU. What it finds is written into the manifest; whether it fits is for the plan to say.
 """
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tasks.pod.layout import Layout
 from tasks.pod.parquet import NoParquetError, read_footer
+from tasks.pod.rows import NoRowsError, NotRowsError, Row, format_of, read_rows
 
 KINDS = (("messages",), ("prompt", "completion"), ("text",))
 """Columns that make an example of a kind; the first that fits counts."""
@@ -32,30 +32,29 @@ def look_into(root: Path, paths: Iterable[str], *, most: int | None = None) -> d
     """What is in some files.
 
     Returns:
-        "formats": format ("jsonl", "parquet", "other") → "files", "rows", "columns" (that every row has), "kinds" (of
+        "formats": format (of `format_of`) → "files", "rows", "columns" (that every row has), "kinds" (of
         `KINDS`, as "prompt+completion"); and "problems", one sentence each, the first few.
     """
     found: dict[str, _Format] = {}
     problems: list[str] = []
     for path in paths:
-        name = _format_of(path)
-        there = found.setdefault(name, _Format())
-        there.files += 1
-        problem = ""
-        if name == "jsonl":
-            problem = there.add_lines(root / path, most)
-        elif name == "parquet":
-            problem = there.add_parquet(root / path)
+        name, problem = format_of(path), ""
+        try:
+            if name == "parquet":
+                found.setdefault(name, _Format()).add_parquet(root / path)
+            elif name != "other":
+                found.setdefault(name, _Format()).add_rows(read_rows(root / path, most))
+        except NotRowsError:
+            name = "other"
+        except (NoRowsError, NoParquetError) as error:
+            problem = str(error)
+        found.setdefault(name, _Format()).files += 1
         if problem:
             problems.append(f"{path} {problem}")
     more = len(problems) - _MOST_PROBLEMS
     shown = problems[:_MOST_PROBLEMS] + ([f"and {more} more"] if more > 0 else [])
-    return {"formats": {name: there.as_json() for name, there in sorted(found.items())}, "problems": shown}
-
-
-def _format_of(path: str) -> str:
-    suffix = path.lower().rpartition(".")[2]
-    return {"jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet"}.get(suffix, "other")
+    formats = {name: there.as_json() for name, there in sorted(found.items()) if there.files}
+    return {"formats": formats, "problems": shown}
 
 
 class _Format:
@@ -74,42 +73,29 @@ class _Format:
             "kinds": sorted(self.kinds),
         }
 
-    def add_lines(self, path: Path, most: int | None) -> str:
-        """Read a file of JSON lines; returns what is wrong with it, or ""."""
-        kinds: dict[str, int] = {}
-        read = 0
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                read += len(line)
-                if not line.strip():
-                    continue
-                try:
-                    row = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    return f"line {number} is no JSON: {error}"
-                if not isinstance(row, dict):
-                    return f"line {number} is no JSON object"
+    def add_rows(self, rows: Iterable[Row]) -> None:
+        """Raises: NoRowsError: saying what is wrong with the file."""
+        kinds: dict[str, str] = {}
+        try:
+            for where, row in rows:
                 self._add_row(row)
-                kinds.setdefault(_kind(row), number)
-                if most is not None and read >= most:
-                    break
-        self.kinds |= kinds.keys() - {""}
+                kinds.setdefault(_kind(row), where)
+        finally:
+            self.kinds |= kinds.keys() - {""}
         if not kinds:
-            return "has no lines"
+            raise NoRowsError("has no rows")
         if len(kinds) > 1:
             (first, at), (second, other) = list(kinds.items())[:2]
-            return f"mixes examples: line {at} has {first or 'no known columns'}, line {other} {second or 'none'}"
-        return ""
+            raise NoRowsError(f"mixes examples: {at} has {first or 'no known columns'}, {other} {second or 'none'}")
 
-    def add_parquet(self, path: Path) -> str:
-        try:
-            columns, rows = read_footer(path)
-        except NoParquetError as error:
-            return str(error)
+    def add_parquet(self, path: Path) -> None:
+        """Raises: NoParquetError, NoRowsError: saying what is wrong with the file."""
+        columns, rows = read_footer(path)
         self.rows += rows
         self._meet(set(columns))
         self.kinds |= {_kind(dict.fromkeys(columns, True))} - {""}
-        return "" if rows else "has no rows"
+        if not rows:
+            raise NoRowsError("has no rows")
 
     def _add_row(self, row: dict[str, Any]) -> None:
         self.rows += 1

@@ -92,7 +92,7 @@ def _summary(layout: Layout, run: str) -> dict[str, Any] | None:
     if "metrics" not in plan.get("trainer", {}):
         return None
     rows, _ = read_metrics(layout.run(run) / plan["trainer"]["metrics"])
-    losses = {row["step"]: row["loss"] for row in by_step(rows).values() if isinstance(row.get("loss"), int | float)}
+    losses = {row["step"]: row["loss"] for row in by_step(rows).values() if row.get("loss") is not None}
     if not rows:
         return None
     lowest = min(losses, key=lambda step: losses[step], default=None)

@@ -79,7 +79,7 @@ def story_table(stories: Sequence[Story]) -> str:
 def state_of(progress: Progress) -> str:
     """The run's state, with the reason where there is one."""
     if progress.end is not None:
-        return _because(progress.end.state, progress.end.reason)
+        return _because("held" if progress.held else progress.end.state, progress.end.reason)
     return _because(progress.job.state, progress.job.reason) if progress.job else "starting"
 
 

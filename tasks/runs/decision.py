@@ -12,7 +12,7 @@ class Decision:
     """One step towards a running or ended run.
 
     Args:
-        do: "start" attempt `attempt`; "submit" the job of an attempt on record that never started; "adopt" its live
+        do: "start" attempt `attempt`; "submit" the job of an attempt on record that nobody started; "adopt" its live
             job; write down an "end" that nobody has recorded; or "leave" the run, which is over.
     """
 
@@ -35,6 +35,8 @@ def decide(record: RunRecord, job: JobStatus | None, *, complete_at_end: bool, a
     if last.end is not None:
         over = last.end.state == "completed" or (automatic and not last.end.infrastructure)
         return Decision("leave", last.attempt, last.end) if over else Decision("start", last.attempt + 1)
+    if job is not None and job.unstarted:
+        return Decision("submit", last.attempt)
     if job is not None:
         return Decision("adopt", last.attempt) if job.live else Decision("end", last.attempt, End.of(job))
     if not last.started:

@@ -3,9 +3,10 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
-from blocks.clusters.errors import SlipwayError
+from blocks.clusters.errors import ConflictError, SlipwayError
 from blocks.clusters.job import Job, JobState, JobStatus, Mount, SecretRef
 from blocks.clusters.names import fit_name
 from blocks.clusters.port import Cluster
@@ -55,12 +56,15 @@ def stage(
         StagingError: the job failed; its own words are in the message, what it had fetched is kept.
     """
     label = fit_name(program, volume, identity)
-    job = _submit(cluster, _job(volume, f"{kind}.{program}", label, arguments, access))
+    asked = _job(volume, f"{kind}.{program}", label, arguments, access)
+    job = _submit(cluster, asked)
     while job.live:
         sleep(cluster.poll_seconds)
         progress = cluster.call(volume, "staging.progress", {"identities": [identity]})
         notice(progress.get(identity) or {"what": job.reason or "waiting for the job to start"})
         job = cluster.jobs.status([job.name]).get(job.name) or job.model_copy(update={"state": JobState.LOST})
+        if job.unstarted:
+            job = _submit(cluster, asked)
     if job.state is not JobState.COMPLETED:
         raise _failure(job)
     return _answer(cluster, job, sleep)
@@ -91,14 +95,20 @@ def _job(volume: str, program: str, label: str, arguments: dict[str, Any], acces
 
 
 def _submit(cluster: Cluster, job: Job) -> JobStatus:
-    """Adopt the live job of this label, else submit the next attempt; two that ask at once submit the same one."""
+    """Adopt the live job of this label, else submit the next attempt; two that ask at once submit the same one. A job
+    that nobody came to start is submitted again."""
     earlier = cluster.jobs.find({STAGE_LABEL: job.labels[STAGE_LABEL]})
-    if earlier and earlier[-1].live:
+    if earlier and earlier[-1].live and not earlier[-1].unstarted:
         return earlier[-1]
-    last = max((int(known.labels.get(ATTEMPT_LABEL, 0)) for known in earlier), default=0)
-    name = fit_name(job.labels[STAGE_LABEL], f"a{last + 1}", longest=_LONGEST)
+    if earlier and earlier[-1].unstarted:
+        last = earlier[-1]
+        with suppress(ConflictError):  # of another hub, say: that one is ended, and ours is the next
+            return cluster.jobs.submit(job.model_copy(update={"name": last.name, "labels": last.labels}))
+        cluster.jobs.stop(last.name)
+    number = 1 + max((int(known.labels.get(ATTEMPT_LABEL, 0)) for known in earlier), default=0)
+    name = fit_name(job.labels[STAGE_LABEL], f"a{number}", longest=_LONGEST)
     return cluster.jobs.submit(
-        job.model_copy(update={"name": name, "labels": {**job.labels, ATTEMPT_LABEL: str(last + 1)}})
+        job.model_copy(update={"name": name, "labels": {**job.labels, ATTEMPT_LABEL: str(number)}})
     )
 
 

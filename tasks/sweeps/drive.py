@@ -18,6 +18,7 @@ from tasks.pod.errors import PodError
 from tasks.runs.follow import Progress, look
 from tasks.runs.job import job_name, job_of
 from tasks.runs.launch import Launch, launch, write_end
+from tasks.runs.patience import call_patiently
 from tasks.runs.records import Attempt, PlanRecord, RunRecord
 from tasks.runs.records import End as RunEnd
 from tasks.runs.room import Room
@@ -111,7 +112,7 @@ class Drive:
     # the log
 
     def _reread(self) -> None:
-        shown = self._cluster.call(self.record.volume, "sweeps.show", {"sweep": self.record.sweep})
+        shown = call_patiently(self._cluster, self.record.volume, "sweeps.show", {"sweep": self.record.sweep})
         self.state = State(self.search.sign, self.search.stop.min_delta)
         self._proposals = proposals(self.search)
         for turn in shown["turns"]:
@@ -159,7 +160,7 @@ class Drive:
             "ready": [{"plan": plan.model_dump(mode="json"), "job": job_name(plan, 1)} for plan in plans],
             "driver": self._me,
         }
-        return self._cluster.call(self.record.volume, "sweeps.advance", arguments, writable=True)
+        return call_patiently(self._cluster, self.record.volume, "sweeps.advance", arguments, writable=True)
 
     def _plan(self, start: Start, plans: dict[str, PlanRecord]) -> End | None:
         """Plan a run, or say why it can not be one."""
@@ -200,7 +201,7 @@ class Drive:
                 self._refused(run, "It was never launched.")
                 continue
             job = jobs.get(record.last.job) if record.last and record.last.job else None
-            self._watch(record, self._launch(record, node, job is not None and job.live))
+            self._watch(record, self._launch(record, node, job is not None and job.live and not job.unstarted))
 
     def _launch(self, record: RunRecord, node: Node, live: bool) -> Launch:
         last = record.last

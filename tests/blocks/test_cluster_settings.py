@@ -50,7 +50,7 @@ def test_the_block_says_all_that_the_settings_say() -> None:
             '[clusters.team]\nkind = "kubernetes"\nowner = "a"\nimage = "i"\nimgae = "x"',
             r"clusters\.team\.imgae.*image",
         ),
-        ('[clusters.team]\nkind = "kubernetes"\nowner = "a"', r"clusters\.team\.image: Field required"),
+        ('[clusters.team]\nkind = "kubernetes"\nowner = "a"', r"clusters\.team\.image: is missing"),
         ('[clusters.team]\nkind = "nomad"', '"local" or "kubernetes"'),
         ('[clusters.team]\nroot = "x"\ncpu = 3', r"clusters\.team\.cpu .*cpus"),
     ],

@@ -7,14 +7,19 @@
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from blocks.clusters.kubernetes.nodes import node_capacity
@@ -23,6 +28,7 @@ from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.port import Capacity
 
 HERE = Path(__file__).parent
+_NODE = "127.0.0.1"
 NAMESPACES = "/api/v1/namespaces"
 
 
@@ -70,6 +76,12 @@ def start() -> TestCluster:
     return TestCluster(kubeconfig, image, storage_class, ours=True)
 
 
+def is_there() -> bool:
+    """Whether one is named, or the one-node one runs."""
+    look = 'here=$0; source "$here/settings"; runs kube-apiserver && runs node'
+    return "SLIPWAY_TEST_KUBECONFIG" in os.environ or not subprocess.run(["bash", "-c", look, HERE]).returncode
+
+
 def up() -> tuple[str, str]:
     """Start what of the one-node cluster does not run; its kubeconfig and our image there."""
     done = subprocess.run(
@@ -81,6 +93,30 @@ def up() -> tuple[str, str]:
     return kubeconfig, image
 
 
+def flows_image(cluster: TestCluster) -> str:
+    """The image of the server, workers and flows there: `SLIPWAY_TEST_FLOWS_IMAGE`, or one that is made."""
+    if named := os.environ.get("SLIPWAY_TEST_FLOWS_IMAGE"):
+        return named
+    if not cluster.ours:
+        pytest.skip("SLIPWAY_TEST_FLOWS_IMAGE does not name the image of workers on that cluster")
+    argv = ["bash", HERE / "image", "flows"]
+    made = subprocess.run(
+        argv, env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        raise RuntimeError(f"the image of workers was not made: {made.stderr[-2000:]}")
+    return made.stdout.split()[-1]
+
+
+def kubectl_of(cluster: TestCluster) -> list[str]:
+    """How `kubectl` is called as the cluster's administrator."""
+    beside = Path(cluster.kubeconfig).parent.parent / "bin" / "kubectl"
+    program = str(beside) if beside.exists() else shutil.which("kubectl")
+    if program is None:
+        pytest.skip("there is no kubectl")
+    return [program, "--kubeconfig", cluster.kubeconfig]
+
+
 @contextlib.contextmanager
 def api_server_away(cluster: TestCluster) -> Iterator[None]:
     """The API server of the one-node cluster is killed, and started again after the block."""
@@ -90,6 +126,98 @@ def api_server_away(cluster: TestCluster) -> Iterator[None]:
         yield
     finally:
         up()
+
+
+@contextlib.contextmanager
+def kubelet_away(cluster: TestCluster, *pods: str) -> Iterator[None]:
+    """The one node does not answer for the time of the block, and the processes of some pods have died with it.
+
+    Args:
+        pods: their UIDs.
+    """
+    programs = Path(cluster.kubeconfig).parent.parent / "bin"
+    (kubelet,) = _processes("cmdline", f"{programs / 'kubelet'}\0")
+    os.kill(kubelet, signal.SIGSTOP)
+    try:
+        for uid in pods:
+            for pid in _processes("cgroup", f"/pod{uid}/"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        yield
+    finally:
+        os.kill(kubelet, signal.SIGCONT)
+        await_node(cluster)
+
+
+@contextlib.contextmanager
+def a_second_node(cluster: TestCluster) -> Iterator[None]:
+    """A Node without a machine, which takes no pods and says that it is well: Kubernetes takes pods from a node that
+    does not answer only where another one does."""
+    api, name = cluster.connect("default").api, "second"
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    spec = {"holderIdentity": name, "leaseDurationSeconds": 40}
+    metadata: dict[str, Any] = {"metadata": {"name": name}}
+    over = threading.Event()
+
+    def now() -> str:
+        return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def live() -> None:
+        while not over.wait(3):
+            api.patch(f"{leases}/{name}", {"spec": {"renewTime": now()}})
+
+    well = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "it says so"}
+    living = threading.Thread(target=live)
+    api.post(NODES, {"apiVersion": "v1", "kind": "Node", **metadata, "spec": {"unschedulable": True}})
+    try:
+        api.patch(
+            f"{NODES}/{name}/status", {"status": {"conditions": [well | {"lastTransitionTime": now()[:19] + "Z"}]}}
+        )
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **metadata}
+        api.post(leases, {**lease, "spec": {**spec, "renewTime": now()}})
+        living.start()
+        yield
+    finally:
+        over.set()
+        api.delete(f"{NODES}/{name}")
+        living.join()
+        api.delete(f"{leases}/{name}")
+
+
+@contextlib.contextmanager
+def node_away(cluster: TestCluster) -> Iterator[None]:
+    """All that runs on the one node is killed, and the node is started again after the block."""
+    pid = Path(cluster.kubeconfig).parent.parent / "run" / "node.pid"
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    try:
+        yield
+    finally:
+        up()
+        await_node(cluster)
+
+
+def await_node(cluster: TestCluster) -> None:
+    """Wait until the one node takes pods."""
+    api = cluster.connect("default").api
+    until = time.monotonic() + 300
+    while True:
+        node = api.find(f"{NODES}/{_NODE}") or {"status": {"conditions": ()}, "spec": {}}
+        ready = [c["status"] for c in node["status"]["conditions"] if c["type"] == "Ready"] == ["True"]
+        if ready and not node["spec"].get("taints"):
+            return
+        if time.monotonic() > until:
+            raise RuntimeError(f"the node does not come back: {node['status']['conditions']}")
+        time.sleep(0.5)
+
+
+def _processes(file: str, sign: str) -> list[int]:
+    """Those of whom a file in /proc has that sign."""
+    found = []
+    for path in Path("/proc").glob(f"[0-9]*/{file}"):
+        with contextlib.suppress(OSError):
+            if sign.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
 
 
 @contextlib.contextmanager

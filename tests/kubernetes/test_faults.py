@@ -20,7 +20,7 @@ from tests.conftest import PROJECT
 from tests.kubernetes.conftest import on_this_machine
 from tests.tasks.conftest import Desk
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.alone

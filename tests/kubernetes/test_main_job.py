@@ -10,7 +10,7 @@ from tasks.runs.launch import checkpoints, stop
 from tasks.runs.records import PlanRecord
 from tests.tasks.conftest import Desk
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.cluster
 
 
 def test_a_run_and_its_fork_from_an_empty_namespace(desk: Desk) -> None:
@@ -37,7 +37,7 @@ def test_a_run_that_is_asked_for_again_is_the_same_run(desk: Desk) -> None:
 
 
 def test_a_run_whose_pod_is_deleted_is_lost_and_its_next_attempt_goes_on(desk: Desk) -> None:
-    request = desk.request("one", pace__step_seconds=0.4)
+    request = desk.request("one", pace__step_seconds=3.0)
     first = desk.launch(request)
     assert isinstance(desk.cluster, KubernetesCluster)
     api, owner = desk.cluster.api, desk.cluster.owner
@@ -59,7 +59,7 @@ def test_a_run_whose_pod_is_deleted_is_lost_and_its_next_attempt_goes_on(desk: D
 
 def until_checkpoint(desk: Desk, plan: PlanRecord) -> None:
     """Wait until a run has a complete checkpoint."""
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while not any(c["verdict"] == "complete" for c in checkpoints(desk.cluster, plan)):
         assert time.monotonic() < until, "no checkpoint came"
         time.sleep(0.5)

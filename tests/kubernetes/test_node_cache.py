@@ -17,7 +17,7 @@ from tests.cluster.access import TestCluster
 from tests.kubernetes.conftest import on_this_machine
 from tests.tasks.conftest import Desk
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_runs_of_a_node_share_a_copy_that_is_in_use_for_as_long_as_their_pods_li
     assert first.end and first.end.state == "completed", first.end
     long = from_the_node(desk.request("second", pace__step_seconds=5.0))
     launched = desk.launch(long)
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while desk.cluster.jobs.status([launched.job])[launched.job].state is not JobState.RUNNING:
         assert time.monotonic() < until
         time.sleep(0.5)

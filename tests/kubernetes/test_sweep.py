@@ -7,7 +7,7 @@ from tasks.runs.launch import read_run
 from tests.tasks.conftest import Desk
 from tests.tasks.sweeps.conftest import SweepDesk, search
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.cluster
 
 
 def test_halving_forks_the_better_half_and_no_trial_runs_twice(desk: Desk) -> None:

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from blocks.clusters.job import Job
 from blocks.clusters.local.cluster import LocalCluster
+from blocks.clusters.local.jobs import LocalJobs
+from blocks.clusters.local.place import Place
 from blocks.clusters.port import Cluster
 from blocks.hub_access import HubAccess
 from blocks.trainer_settings import Resources, TrainerSettings
@@ -104,6 +107,21 @@ class Desk:
 @pytest.fixture
 def cluster(tmp_path: Path) -> LocalCluster:
     return LocalCluster(tmp_path / "cluster", poll_seconds=0.1)
+
+
+@pytest.fixture
+def first_starts_fail(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Each job's first start comes to nothing, as if its submitter, or its supervisor at once, was killed. The jobs."""
+    start, failed = LocalJobs._start, []
+
+    def fail_first(self: LocalJobs, job: Job, place: Place) -> None:
+        if job.name in failed:
+            start(self, job, place)
+        else:
+            failed.append(job.name)
+
+    monkeypatch.setattr(LocalJobs, "_start", fail_first)
+    return failed
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from blocks.clusters.answer import read_answer
-from blocks.clusters.errors import CUT_OFF, NotFoundError, ProgramError
+from blocks.clusters.errors import CUT_OFF, ProgramError
 from blocks.clusters.job import Cause, JobStatus, SecretRef
 from blocks.clusters.kubernetes import manifests
 from blocks.clusters.kubernetes.api import Api
@@ -73,7 +73,7 @@ class Caller:
                     continue
             break
         self._known[volume] = pod
-        self._sessions_yield(volume)
+        self._sessions.get_out_of_the_way(volume)
         if code == 124:
             raise _too_long(program, timeout_seconds)
         return read_answer(program, code, _last_line(out), errors)
@@ -144,10 +144,6 @@ class Caller:
             raise
         finally:
             process.close()
-
-    def _sessions_yield(self, volume: str) -> None:
-        with contextlib.suppress(NotFoundError):
-            self._sessions.get_out_of_the_way(volume)
 
     def _ended(self, job: Json, timeout_seconds: float) -> tuple[JobStatus, Json | None]:
         until = time.monotonic() + timeout_seconds + _START_PATIENCE_SECONDS

@@ -78,14 +78,20 @@ def check_claims(volumes: set[str], get: Callable[[str], Json], nodes: int = 1) 
     Raises:
         NotFoundError: one is not there.
         ConflictError: one is being deleted.
-        UsageError: one node can mount it, and several are to.
+        UsageError: one node can mount it, and several are to; only one pod can mount it.
     """
     single = []
     for volume in sorted(volumes):
         claim = get(volume)
         if claim["metadata"].get("deletionTimestamp"):
             raise ConflictError(f"The volume {volume!r} is being deleted.", "Choose another one.")
-        if "ReadWriteMany" not in (claim["spec"].get("accessModes") or ()):
+        modes = claim["spec"].get("accessModes") or ()
+        if list(modes) == ["ReadWriteOncePod"]:
+            raise UsageError(
+                f"Only one pod at a time can mount the volume {volume!r} (ReadWriteOncePod).",
+                "A run and what looks at it are two: use a volume with ReadWriteOnce or ReadWriteMany.",
+            )
+        if "ReadWriteMany" not in modes:
             single.append(volume)
     if single and nodes > 1:
         raise UsageError(

@@ -1,6 +1,6 @@
 """A Kubernetes cluster as one owner sees it: volumes are claims, jobs are Jobs, the owner is the namespace."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -42,14 +42,14 @@ class KubernetesCluster:
         self.volumes = KubernetesVolumes(
             self.api, self._place, settings, name, used_by=self._used_by, let_go=self._let_go
         )
-        self.sessions = KubernetesSessions(self.api, self._place, settings, claim=self.volumes.claim)
+        self.sessions = KubernetesSessions(self.api, self._place, settings, claim=self.volumes.claim, nodes=self._nodes)
         self.jobs = KubernetesJobs(
             self.api,
             self._place,
             settings,
             claim=self.volumes.claim,
             nodes=self._nodes.limits,
-            make_way=self._close,
+            make_way=self.sessions.make_way,
         )
         self._preflight = Preflight(self.api, self._place, settings, self._nodes, claim=self.volumes.claim)
         self._caller = Caller(self.api, self._place, settings, self.sessions)
@@ -114,9 +114,6 @@ class KubernetesCluster:
     def _let_go(self, volume: str) -> None:
         self.sessions.close([volume])
         self.jobs.forget_pods(volume)
-
-    def _close(self, volumes: Iterable[str]) -> None:
-        self.sessions.close(volumes)
 
 
 def _connect(settings: KubernetesSettings, name: str, owner: str) -> KubernetesCluster:

@@ -68,9 +68,6 @@ WAITS = {
 CREATING_GRACE_SECONDS = 1800
 """For volumes to be attached and mounted, and sandboxes to be made."""
 
-GONE_GRACE_SECONDS = 300
-"""A pod that should have been gone for so long is on a node that does not answer."""
-
 EXPLAIN_AFTER_SECONDS = 10
 
 
@@ -159,7 +156,7 @@ def _without_a_pod(job: Json, now: datetime, events: Sequence[Json]) -> Diagnosi
 
 
 def _live(pod: Json, settings: KubernetesSettings, now: datetime, events: Sequence[Json]) -> Diagnosis:
-    if (gone := _overdue(pod, now)) is not None:
+    if (gone := _overdue(pod, settings, now)) is not None:
         return gone
     conditions = {c["type"]: c for c in pod["status"].get("conditions") or ()}
     scheduled = conditions.get("PodScheduled")
@@ -182,10 +179,10 @@ def _live(pod: Json, settings: KubernetesSettings, now: datetime, events: Sequen
     return _creating(since, now, events)
 
 
-def _overdue(pod: Json, now: datetime) -> Diagnosis | None:
+def _overdue(pod: Json, settings: KubernetesSettings, now: datetime) -> Diagnosis | None:
     """A pod on a node that does not answer stays for ever; its program may even still run there."""
     deleted = read_time(pod["metadata"].get("deletionTimestamp"))
-    if deleted is None or now - deleted < timedelta(seconds=GONE_GRACE_SECONDS):
+    if deleted is None or now - deleted < timedelta(seconds=settings.gone_grace_seconds):
         return None
     node = (pod["spec"].get("nodeName")) or "its node"
     reason = (

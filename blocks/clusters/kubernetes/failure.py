@@ -16,6 +16,9 @@ BEGAN_BEFORE = 75
 """The exit code with which an init command says so."""
 
 _NO_START = ("StartError", "ContainerCannotRun")
+_UNSEEN = ("ContainerStatusUnknown", "Unknown")
+"""A kubelet's word for a container that it does not find any more, and containerd's, with exit code 255, for one whose
+process it does not find: after a node was restarted."""
 _LINES_BYTES = 2048  # what a kubelet takes from the end of a log
 
 
@@ -118,7 +121,7 @@ def _container(name: str, ended: Json, *, init: bool, limit: str) -> Ended:
         return Ended(Cause.OUT_OF_MEMORY, reason, code, _lines(said))
     if ended.get("reason") in _NO_START:
         return Ended(Cause.START, f"{who} could not be started: {said.rstrip('.')}.", code)
-    if ended.get("reason") == "ContainerStatusUnknown":
+    if ended.get("reason") in _UNSEEN:
         return Ended(Cause.LOST, "Nobody saw how its container ended: its node was restarted, or lost it.")
     if init and code == BEGAN_BEFORE:
         reason = "It was taken back after it had begun (by a queue, or with its node), and may not begin twice."

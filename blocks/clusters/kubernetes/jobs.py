@@ -34,7 +34,7 @@ class KubernetesJobs:
     Args:
         claim: a volume's claim by name; raises NotFoundError.
         nodes: what each node has; empty where that is not known, or does not matter.
-        make_way: called with the volumes that only one node can mount, before a job that mounts them is made.
+        make_way: called with a job and those of its volumes that only one node can mount, before it is made.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class KubernetesJobs:
         *,
         claim: Callable[[str], Json],
         nodes: Callable[[], list[Capacity]],
-        make_way: Callable[[Iterable[str]], None],
+        make_way: Callable[[Job, Iterable[str]], None],
     ) -> None:
         self._api = api
         self._place = place
@@ -62,7 +62,7 @@ class KubernetesJobs:
             check_room(job, self._nodes())
             single = check_claims({mount.volume for mount in job.mounts}, self._claim, job.nodes)
             check_secrets(job.secrets, self._api, self._place)
-            self._make_way(single)
+            self._make_way(job, single)
             now = datetime.now(UTC).isoformat(timespec="microseconds")
             try:
                 made = self._api.post(self._place.jobs(), manifests.job(job, self._settings, single, now))

@@ -9,21 +9,27 @@ from datetime import UTC, datetime
 from typing import Any
 
 from blocks.clusters.errors import CUT_OFF, ConflictError, NotFoundError, ProgramError, SlipwayError
+from blocks.clusters.job import Job
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes import manifests
 from blocks.clusters.kubernetes.api import Api, ApiError
+from blocks.clusters.kubernetes.check import fits
 from blocks.clusters.kubernetes.diagnosis import Diagnosis, diagnose
 from blocks.clusters.kubernetes.exec import BrokenExecError, KubernetesTerminal, TooLongError, execute
 from blocks.clusters.kubernetes.labels import claim_label, selector
+from blocks.clusters.kubernetes.nodes import Nodes
 from blocks.clusters.kubernetes.place import Place
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.times import read_time
+from blocks.clusters.kubernetes.way import in_the_way
 from blocks.clusters.port import Session
 
 Json = dict[str, Any]
 
 _PATIENCE_SECONDS = 900
 _LOOK_SECONDS = 0.25
+_GONE_SECONDS = 30
+_WAY_SECONDS = 1
 
 
 class KubernetesSessions:
@@ -31,13 +37,19 @@ class KubernetesSessions:
 
     Args:
         claim: a volume's claim by name; raises NotFoundError.
+        nodes: that pods can go to.
     """
 
-    def __init__(self, api: Api, place: Place, settings: KubernetesSettings, *, claim: Callable[[str], Json]) -> None:
+    def __init__(
+        self, api: Api, place: Place, settings: KubernetesSettings, *, claim: Callable[[str], Json], nodes: Nodes
+    ) -> None:
         self._api = api
         self._place = place
         self._settings = settings
         self._claim = claim
+        self._nodes = nodes
+        self._is_single_node: dict[str, bool] = {}
+        self._looked_at: dict[str, float] = {}
 
     def open(self, volume: str, writable: bool = True, *, reuse: bool = False) -> Session:
         """As the port says; it ends when it is stopped, when it is idle, or when nothing is started in it."""
@@ -102,7 +114,8 @@ class KubernetesSessions:
             NotFoundError: no such volume.
             SlipwayError: it does not start; says why.
         """
-        manifest = manifests.internal_session(volume, self._settings, single_node=self._single_node(volume))
+        single_node = self._is_single_node[volume] = self._single_node(volume)
+        manifest = manifests.internal_session(volume, self._settings, single_node=single_node)
         name: str = manifest["metadata"]["name"]
         while True:
             pod = self._api.find(self._place.pod(name))
@@ -112,7 +125,7 @@ class KubernetesSessions:
                 except ApiError as error:
                     if error.status != 409:
                         raise
-            elif _is_live(pod):
+            elif _is_live(pod) and not _is_cut_off(pod):
                 self._running(name)
                 return name
             else:
@@ -127,16 +140,37 @@ class KubernetesSessions:
         ]
         self._remove(names)
 
-    def get_out_of_the_way(self, volume: str) -> None:
-        """Close the internal session of a volume that one node at a time can mount, while a job waits for a node.
+    def make_way(self, job: Job, volumes: Iterable[str]) -> None:
+        """Close the internal sessions of volumes that one node at a time can mount where they keep a job from a node.
 
-        The job has to go where the volume is mounted, which is where the session happens to be.
+        The job has to go where its volume is mounted, which is where the session happens to be.
         """
-        if not self._single_node(volume):
+        for volume in volumes:
+            able = [node.name for node in self._nodes.each() if fits(job, node.capacity)]
+            self._let_go(volume, self._live(volume), None if self._nodes.may_come else able)
+
+    def get_out_of_the_way(self, volume: str) -> None:
+        """As `make_way`, for whatever job waits for a node now; looks no more often than once a second."""
+        now = time.monotonic()
+        if not self._is_single_node.get(volume) or now - self._looked_at.get(volume, float("-inf")) < _WAY_SECONDS:
             return
-        pods = self._api.items(self._place.pods(), {"labelSelector": f"{claim_label(volume)}=mounted"})
-        if any(pod["status"].get("phase") == "Pending" and not pod["spec"].get("nodeName") for pod in pods):
+        self._looked_at[volume] = now
+        pods = self._live(volume)
+        if any(not pod["spec"].get("nodeName") for pod in pods):
+            able = [node.name for node in self._nodes.each()]
+            self._let_go(volume, pods, None if self._nodes.may_come else able)
+
+    def _let_go(self, volume: str, pods: Sequence[Json], able: Sequence[str] | None) -> None:
+        if in_the_way(pods, able):
             self.close([volume])
+
+    def _live(self, volume: str) -> Sequence[Json]:
+        """The pods that mount a volume, or will."""
+        query = {
+            "labelSelector": f"{claim_label(volume)}=mounted",
+            "fieldSelector": "status.phase!=Succeeded,status.phase!=Failed",
+        }
+        return self._api.items(self._place.pods(), query)
 
     def _single_node(self, volume: str) -> bool:
         claim = self._claim(volume)
@@ -176,20 +210,27 @@ class KubernetesSessions:
         return diagnose(alone, pod, self._settings, datetime.now(UTC), self._api.items(self._place.events(), query))
 
     def _remove(self, names: Iterable[str]) -> None:
-        """Delete pods and wait until they are gone, for a while."""
+        """Delete pods and wait until they are gone. A node that does not answer would keep them for ever."""
         left = list(names)
-        for name in left:
-            self._api.delete(self._place.pod(name), grace_seconds=1)
-        until = time.monotonic() + 60
-        while left and time.monotonic() < until:
-            left = [name for name in left if self._api.find(self._place.pod(name)) is not None]
-            if left:
-                time.sleep(_LOOK_SECONDS)
+        for grace_seconds in (1, 0):
+            for name in left:
+                self._api.delete(self._place.pod(name), grace_seconds=grace_seconds)
+            until = time.monotonic() + _GONE_SECONDS
+            while left and time.monotonic() < until:
+                left = [name for name in left if self._api.find(self._place.pod(name)) is not None]
+                if left:
+                    time.sleep(_LOOK_SECONDS)
 
 
 def _is_live(pod: Json) -> bool:
     ended = pod["status"].get("phase") in ("Succeeded", "Failed")
     return not ended and not pod["metadata"].get("deletionTimestamp")
+
+
+def _is_cut_off(pod: Json) -> bool:
+    """Whether its node does not answer: then the control plane, not the kubelet, says that the pod is not ready."""
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or ())
+    return not ready and any(status.get("ready") for status in pod["status"].get("containerStatuses") or ())
 
 
 def _session(pod: Json) -> Session:

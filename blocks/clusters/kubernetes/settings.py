@@ -31,6 +31,7 @@ class KubernetesSettings(Frozen):
         shell_idle_seconds: after which a person's session ends itself where nobody types and nothing runs.
         image_grace_seconds: how long an image that can not be pulled is waited for.
         queue_grace_seconds: how long a job may wait for room before it is given up; None for ever.
+        gone_grace_seconds: how long a pod that was told to go is waited for; after that its node counts as lost.
         poll_seconds: how often to look while following a run.
     """
 
@@ -57,4 +58,5 @@ class KubernetesSettings(Frozen):
     shell_idle_seconds: int = Field(default=3600, gt=0)
     image_grace_seconds: int = Field(default=600, ge=0)
     queue_grace_seconds: int | None = Field(default=None, gt=0)
+    gone_grace_seconds: int = Field(default=300, gt=0)
     poll_seconds: float = Field(default=5, gt=0)

@@ -69,6 +69,7 @@ def _status(place: Place, submitted: dict[str, Any], current: dict[str, Any]) ->
         labels=submitted["labels"],
         mounts=submitted["mounts"],
         last_lines=tuple(current.get("last_lines", ())),
+        unstarted=current.get("unstarted", False),
     )
 
 
@@ -84,7 +85,7 @@ def _unfinished(place: Place) -> dict[str, Any]:
             break
     if state is None:
         reason = "was not started by whoever submitted it: submit it again, or stop it"
-        return {"state": JobState.QUEUED, "reason": reason}
+        return {"state": JobState.QUEUED, "reason": reason, "unstarted": True}
     program = Identity(*state["program"]) if "program" in state else None
     if program is not None and program.lives:
         reason = f"its supervisor is gone, but process {program.pid} still runs: how it ends will not be known"

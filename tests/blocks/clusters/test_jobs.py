@@ -259,9 +259,9 @@ def test_jobs_are_found_by_their_labels_oldest_first(bench: Bench) -> None:
 
 
 def test_watching_shows_every_change_until_the_end(bench: Bench) -> None:
-    bench.cluster.jobs.submit(bench.job("one", "import time; time.sleep(1)", labels={"run": "x"}))
+    bench.cluster.jobs.submit(bench.job("one", "import time; time.sleep(5)", labels={"run": "x"}))
     seen = []
-    for status in bench.cluster.jobs.watch({"run": "x"}, timeout_seconds=60):
+    for status in bench.cluster.jobs.watch({"run": "x"}, timeout_seconds=180):
         seen.append(status.state)
         if not status.live:
             break

@@ -67,6 +67,11 @@ def test_a_live_job_is_adopted(state: JobState) -> None:
     assert do(record(None), job(state)) == ("adopt", 1)
 
 
+def test_a_job_that_nobody_came_to_start_is_submitted_again() -> None:
+    left = job(JobState.QUEUED).model_copy(update={"unstarted": True})
+    assert do(record(None, started=False), left) == ("submit", 1)
+
+
 def test_an_attempt_that_was_prepared_and_never_submitted_is_submitted() -> None:
     assert do(record(None, started=False)) == ("submit", 1)
 

@@ -51,6 +51,27 @@ def test_a_run_stopped_between_prepare_and_submit_never_starts(desk: Desk, clust
     assert launch(cluster, record, automatic=True).attempt.end == end
 
 
+def test_jobs_that_nobody_came_to_start_are_started_by_whoever_follows(
+    desk: Desk, cluster: LocalCluster, first_starts_fail: list[str]
+) -> None:
+    done = desk.train(desk.request("r"))
+
+    assert done.end is not None and done.end.state == "completed" and done.launch.attempt.attempt == 1
+    assert len(first_starts_fail) == len(cluster.jobs.find({})) == 3  # the model's, the dataset's, the run's
+
+
+def test_a_job_that_nobody_came_to_start_is_started_when_its_run_is_asked_for_again(
+    desk: Desk, cluster: LocalCluster, first_starts_fail: list[str]
+) -> None:
+    record = desk.record(desk.request("r"))
+    (left,) = cluster.jobs.status([launch(cluster, record).job]).values()
+    assert left.unstarted
+
+    again = launch(cluster, record, automatic=True)
+
+    assert again.job == left.name and not cluster.jobs.status([left.name])[left.name].unstarted
+
+
 def test_staging_goes_on_though_an_earlier_jobs_directory_is_gone(
     desk: Desk, cluster: LocalCluster, tmp_path: Path
 ) -> None:

@@ -154,6 +154,18 @@ def test_a_trial_whose_process_is_lost_goes_on_as_the_same_trial(sweeps: SweepDe
     assert attempts[1].resume.kind == "own" and attempts[1].resume.step >= 5
 
 
+def test_trials_whose_jobs_nobody_came_to_start_are_started_by_the_next_who_drives(
+    sweeps: SweepDesk, first_starts_fail: list[str]
+) -> None:
+    record = sweeps.record(sweeps.request("u", search(limits={"trials": 3, "parallel": 2})))
+    Drive(sweeps.desk.cluster, record, lambda drive: None).one_turn()
+
+    state = Drive(sweeps.desk.cluster, record, lambda drive: None).to_its_end()
+
+    assert state.trials == 3 and state.failed == 0
+    check_none_twice_and_none_forgotten(sweeps, state)
+
+
 def end_processes_of(job: str) -> None:
     """The supervisor first: it would write down how the program ended."""
     named = [p for p in psutil.process_iter() if _words(p).count(job)]

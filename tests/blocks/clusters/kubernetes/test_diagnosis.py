@@ -101,6 +101,7 @@ def test_why_no_node_takes_it_is_said_in_a_word(message: str, what: str) -> None
         (container("terminated", exitCode=200, reason="Error"), Cause.EXIT, "200"),
         (container("terminated", exitCode=128, reason="StartError", message="exec: no-x"), Cause.START, "exec: no-x"),
         (container("terminated", exitCode=137, reason="ContainerStatusUnknown"), Cause.LOST, "node"),
+        (container("terminated", exitCode=255, reason="Unknown"), Cause.LOST, "node"),
     ],
 )
 def test_a_failed_program_says_why(status: list[dict[str, Any]], cause: Cause, says: str) -> None:

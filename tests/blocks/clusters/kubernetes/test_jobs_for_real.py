@@ -44,7 +44,7 @@ def test_a_secret_without_the_key_is_said(k8s: KubernetesBench) -> None:
     k8s.real.api.post(k8s.core("secrets"), secret)
     k8s.cluster.jobs.submit(k8s.job("one", secrets={"T": SecretRef(name="hub", key="token")}))
     waiting = k8s.wait(lambda: s if "secret" in (s := k8s.status("one")).reason else None)
-    assert "token" in waiting.reason
+    assert "token" in waiting.reason and "CreateContainerConfigError" in waiting.reason
 
 
 def test_a_secret_reaches_the_program_and_no_manifest(k8s: KubernetesBench) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +109,43 @@ def test_what_a_node_does_not_allow_is_no_reason_to_try_again(k8s: KubernetesBen
     ended = bench.ended("one")
     assert (ended.cause, "sysctl" in ended.reason) == (Cause.START, True)
     assert not Cause.START.infrastructure
+
+
+def test_a_profile_that_a_node_does_not_have_is_no_reason_to_try_again(k8s: KubernetesBench) -> None:
+    if Path("/sys/module/apparmor/parameters/enabled").exists():
+        pytest.skip("this node has AppArmor: its kubelet takes the pod, and looks for the profile later")
+    profile = {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "no-such"}}}
+    bench = patched(k8s, profile)
+    bench.cluster.jobs.submit(k8s.job("one"))
+    ended = bench.ended("one")
+    assert (ended.cause, "AppArmor" in ended.reason) == (Cause.START, True)
+
+
+def test_a_sandbox_that_can_not_be_made_is_explained_by_the_pods_events(k8s: KubernetesBench) -> None:
+    name = f"no-such-{k8s.cluster.owner}"
+    runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": "no-such"}
+    classes = "/apis/node.k8s.io/v1/runtimeclasses"
+    k8s.real.api.post(classes, runtime)
+    try:
+        bench = patched(k8s, {"runtimeClassName": name})
+        bench.cluster.jobs.submit(k8s.job("one"))
+        assert "FailedCreatePodSandBox" in waiting(bench, "no-such").reason
+    finally:
+        k8s.real.api.delete(f"{classes}/{name}")
+
+
+@pytest.mark.alone
+def test_what_a_node_gives_to_a_critical_pod_was_evicted(k8s: KubernetesBench) -> None:
+    """By the kubelet itself: the scheduler is passed by, as it is for static pods."""
+    most = k8s.capacity.cpus * 0.6
+    k8s.cluster.jobs.submit(k8s.job("low", SLEEP, cpus=most))
+    k8s.until("low", JobState.RUNNING)
+    node = k8s.real.api.items(NODES)[0]["metadata"]["name"]
+    critical = patched(k8s, {"nodeName": node}, priority_class="system-node-critical")
+    critical.cluster.jobs.submit(k8s.job("high", cpus=most))
+    ended = k8s.ended("low")
+    assert (ended.cause, "preempted" in ended.reason) == (Cause.EVICTED, True)
+    assert critical.ended("high").state == JobState.COMPLETED
 
 
 def test_a_pod_that_is_refused_is_told_from_one_that_waits_for_quota(k8s: KubernetesBench) -> None:
