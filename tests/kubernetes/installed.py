@@ -88,6 +88,14 @@ class Installed:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.loads(answer.read())
 
+    def page(self) -> str:
+        """Of the Prefect UI."""
+        with urllib.request.urlopen(self.api.removesuffix("/api") + "/ui-settings", timeout=30) as answer:
+            assert json.loads(answer.read())["api_url"] == "/api"
+        asked = urllib.request.Request(self.api.removesuffix("/api") + "/", headers={"Accept": "text/html"})
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return str(answer.read().decode())
+
     def await_server(self) -> None:
         until = time.monotonic() + 120
         while True:

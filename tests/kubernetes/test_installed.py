@@ -15,7 +15,7 @@ from tests.cluster.accounts import rights, rules, used
 from tests.kubernetes.installed import MANIFESTS, Installed
 from tests.kubernetes.spread import argv_of_all, found_in_objects
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 TOKEN = f"hf_{secrets.token_hex(16)}"
 NO_POSTGRES = [
     {"patch": json.dumps({"$patch": "delete", "apiVersion": version, "kind": kind, "metadata": {"name": "postgres"}})}
@@ -42,6 +42,7 @@ def installed(kubernetes: TestCluster, tmp_path: Path) -> Iterator[Installed]:
         forward = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
         try:
             made.await_server()
+            assert "<script" in made.page()
             yield made
         finally:
             forward.kill()
