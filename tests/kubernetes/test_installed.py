@@ -37,7 +37,6 @@ def installed(kubernetes: TestCluster, tmp_path: Path) -> Iterator[Installed]:
         made.apply("owner", flows, namespace=owner)
         made.apply("hub", namespace=home)
         made.rolled_out("prefect")
-        made.apply("worker", _names_its_home(home), namespace=home)
         argv = [*kubectl_of(kubernetes), "-n", home, "port-forward", "service/prefect", f"{made.port}:4200"]
         forward = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
         try:
@@ -67,6 +66,7 @@ def test_the_pipeline_runs_inside_the_cluster_by_the_shipped_manifests(
     template = MANIFESTS / "worker" / "flow-run.json"
     installed.run("prefect", "work-pool", "create", "kubernetes", "--type", "kubernetes",
                   "--base-job-template", str(template))  # fmt: skip
+    installed.apply("worker", _names_its_home(home), namespace=home)
     installed.run("flows.cli.app", "register")
     made = installed.run("deployments.kubernetes.deployments", "--image", installed.flows_image, "--namespace", home)
     (installed.folder / "kubernetes.yaml").write_text(made)
