@@ -32,9 +32,7 @@ def installed(kubernetes: TestCluster, tmp_path: Path) -> Iterator[Installed]:
         made.kubectl("-n", home, "create", "secret", "generic", "prefect-database", "--from-literal=password=none",
                      "--from-literal=url=sqlite+aiosqlite:////home/slipway/prefect.db")  # fmt: skip
         made.apply("server", *NO_POSTGRES, namespace=home)
-        there = {"op": "replace", "path": "/subjects/0/namespace", "value": home}
-        flows = {"target": {"kind": "RoleBinding", "name": "slipway-flows"}, "patch": json.dumps([there])}
-        made.apply("owner", flows, namespace=owner)
+        made.apply("owner", _bound_to_accounts_of(home, "slipway-flows"), namespace=owner)
         made.apply("hub", namespace=home)
         made.rolled_out("prefect")
         argv = [*kubectl_of(kubernetes), "-n", home, "port-forward", "service/prefect", f"{made.port}:4200"]
@@ -46,6 +44,12 @@ def installed(kubernetes: TestCluster, tmp_path: Path) -> Iterator[Installed]:
         finally:
             forward.kill()
             forward.wait()
+
+
+def _bound_to_accounts_of(home: str, binding: str) -> dict[str, object]:
+    """A role is bound to an account of that namespace."""
+    there = {"op": "replace", "path": "/subjects/0/namespace", "value": home}
+    return {"target": {"kind": "RoleBinding", "name": binding}, "patch": json.dumps([there])}
 
 
 def _names_its_home(home: str) -> dict[str, object]:
@@ -66,7 +70,7 @@ def test_the_pipeline_runs_inside_the_cluster_by_the_shipped_manifests(
     template = MANIFESTS / "worker" / "flow-run.json"
     installed.run("prefect", "work-pool", "create", "kubernetes", "--type", "kubernetes",
                   "--base-job-template", str(template))  # fmt: skip
-    installed.apply("worker", _names_its_home(home), namespace=home)
+    installed.apply("worker", _names_its_home(home), _bound_to_accounts_of(home, "slipway-worker"), namespace=home)
     installed.run("flows.cli.app", "register")
     made = installed.run("deployments.kubernetes.deployments", "--image", installed.flows_image, "--namespace", home)
     (installed.folder / "kubernetes.yaml").write_text(made)
@@ -93,4 +97,5 @@ def test_the_pipeline_runs_inside_the_cluster_by_the_shipped_manifests(
 def _each_right_of_the_worker_is_used(kubernetes: TestCluster, installed: Installed) -> None:
     given = rights(rules("worker/accounts.yaml", "slipway-worker"))
     taken = used(kubernetes, f"system:serviceaccount:{installed.home}:slipway-worker")
-    assert given - taken == set()
+    unseen = {("batch", "jobs", "get"), ("batch", "jobs", "delete"), ("", "pods/log", "get")}  # for bad ends
+    assert given - taken == unseen
