@@ -16,6 +16,7 @@ from tasks.events import announce_checkpoint, announce_end
 from tasks.reports.markdown import how_far, report_page, state_of, training_page
 from tasks.reports.story import tell
 from tasks.runs.follow import Progress
+from tasks.runs.held import is_held
 from tasks.runs.launch import Launch
 
 quiet_engine()
@@ -28,7 +29,7 @@ class RunReporter:
 
     def __init__(self, launched: Launch) -> None:
         self._plan = launched.plan
-        self._over = launched.attempt.end is not None
+        self._over = launched.attempt.end is not None and not is_held(launched.attempt)
         self._logger = get_run_logger()
         self._state = self._logged = ""
         self._logged_at = 0.0
@@ -44,7 +45,7 @@ class RunReporter:
             self._logger.warning("run %s: %s", self._plan.run, warning)
         if progress.curve and progress.end is None:
             self._notice_step(progress)
-        if changed or progress.fresh:
+        if changed or progress.fresh or progress.warnings:
             self._show_page(progress)
 
     def finish(self, progress: Progress) -> None:
@@ -62,6 +63,9 @@ class RunReporter:
 
     def _notice_state(self, progress: Progress) -> bool:
         job, state = progress.job, state_of(progress)
+        if progress.end is not None:  # held: the warning says so
+            self._state = ""
+            return False
         if job is None or not job.live or state == self._state:
             return False
         self._state = state

@@ -1,11 +1,12 @@
 """Steps that stage: one job per snapshot or dataset version, a no-op where it is staged."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 from uuid import UUID
 
 from prefect import get_run_logger, task
-from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
@@ -103,6 +104,25 @@ def stage_inputs(cluster: Cluster, hub: HubAccess, plan: Plan) -> tuple[Weights,
         dataset = stage_data(cluster, hub, request.volume, request.dataset)
         refuse_misfit(cluster, plan, dataset)
     return weights, dataset
+
+
+def show_staged(volume: str, found: Sequence[Weights | Dataset]) -> None:
+    """Show what lies on the volume now, and how a config names it."""
+    text = f"### On volume `{volume}`\n\n| what | version | size | in a config |\n|---|---|---|---|\n"
+    text += "\n".join(f"| {' | '.join(_cells(one))} |" for one in found)
+    paths = "\n".join(one.path for one in found)  # long ones, in a box of their own that scrolls
+    text += f"\n\n### Where\n\n```text\n{paths}\n```"
+    names = ", ".join(one.name or one.path if isinstance(one, Dataset) else one.repo or one.path for one in found)
+    create_markdown_artifact(key=f"{volume}-staged", markdown=text, description=f"{names} on volume {volume}")
+
+
+def _cells(one: Weights | Dataset) -> tuple[str, ...]:
+    if isinstance(one, Dataset):
+        name = one.name or one.path.split("/")[1]
+        return f"dataset {name}", one.version or "", "", f"`datasets/{name}`"
+    size = format_size(one.bytes) if one.bytes else ""
+    named = one.repo or f"/volume/{one.path}"
+    return f"weights {one.repo or one.path}", (one.commit or "")[:12], size, f"`{named}`"
 
 
 class StagingReporter:

@@ -12,6 +12,7 @@ from tasks.reporting import RunReporter
 from tasks.reports.markdown import origin
 from tasks.retries import automatic_retry
 from tasks.runs.follow import Progress, follow
+from tasks.runs.held import is_held
 from tasks.runs.launch import Launch, launch
 from tasks.runs.records import End, PlanRecord
 
@@ -69,7 +70,10 @@ def launch_run(cluster: Cluster, plan: PlanRecord, trust: Sequence[str] = ()) ->
     """Start the next attempt of a run, adopt the live one, or take the last one if the run is over."""
     started = launch(cluster, plan, automatic=automatic_retry(), trust=trust)
     logger, attempt = get_run_logger(), started.attempt
-    if attempt.end is not None:
+    if is_held(attempt):
+        assert attempt.end is not None
+        logger.warning("run %s is held until there is room: %s", plan.run, attempt.end.reason)
+    elif attempt.end is not None:
         logger.info("run %s is over (%s): reused, nothing was launched", plan.run, attempt.end.state)
     elif started.adopted:
         logger.info("run %s is live already: adopted attempt %d, nothing was launched", plan.run, attempt.attempt)

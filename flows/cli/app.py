@@ -1,6 +1,9 @@
 """The command `slipway`: its groups, and the one place where expected failures become a line and an exit code."""
 
+import io
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -84,6 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
     """
     from tasks.errors import EXPECTED
 
+    _mend_streams()
     command = typer.main.get_command(app)
     try:
         command(arguments, prog_name="slipway")
@@ -95,6 +99,16 @@ def main(arguments: list[str] | None = None) -> None:
         where = f": {error.filename}" if error.filename else ""
         print(f"error: {error.strerror or error}{where}.", file=sys.stderr, flush=True)
         sys.exit(1)
+
+
+def _mend_streams() -> None:
+    """What is closed leads nowhere; what can not say a character says a question mark, and goes on."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - as long as we live
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def exit_code(error: Exception) -> int:

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDE = 400  # where nobody looks, lines are not broken: they can be searched
+_GAP = 3  # between columns
+_FOLDED = 16  # the least that a column which is broken into lines is given
+_NAMED = 4
 _COLOURS = {
     "green": ("ready", "complete", "completed"),
-    "cyan": ("to do", "planned", "queued", "starting", "running", "provisioning", "growing"),
+    "cyan": ("held", "to do", "planned", "queued", "starting", "running", "provisioning", "growing"),
     "yellow": ("warning", "unknown", "stopped", "deleting"),
     "red": ("blocked", "incomplete", "failed", "lost"),
 }
@@ -35,7 +38,8 @@ def say(text: str) -> None:
 
 
 def show_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    print(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=str))
 
 
 def show_table(
@@ -52,8 +56,9 @@ def show_table(
     Args:
         empty: said on standard error where there are no rows.
         right: heads of columns that are aligned to the right.
-        wraps: head of the column that is broken into lines where there is not enough room; the others are kept whole
-            as long as that can be done.
+        wraps: head of the column that is broken into lines where there is not enough room. The others are kept whole,
+            since names are there to be copied: columns that say nothing are left out then, and if that is not enough,
+            lines are longer than the terminal is wide.
         to_stderr: print it there, beside what a program reads.
     """
     from rich import box
@@ -63,19 +68,27 @@ def show_table(
     if not rows:
         say(empty)
         return
+    screen = console(sys.stderr if to_stderr else sys.stdout)
+    cells = [[Text(printable(cell), style=STYLES.get(cell, "")) for cell in row] for row in rows]
+    widest = [max(Text(name).cell_len, *(row[place].cell_len for row in cells)) for place, name in enumerate(head)]
+    least = [min(_FOLDED, width) if name == wraps else width for name, width in zip(head, widest, strict=True)]
+    shown = list(range(len(head)))
+    if sum(least) + _GAP * (len(shown) - 1) > screen.width:
+        shown = [place for place in shown if any(row[place].plain for row in cells)]
+    screen.width = max(screen.width, sum(least[place] for place in shown) + _GAP * (len(shown) - 1))
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for place, name in enumerate(head):
-        longest = max(len(cell) for cell in (name, *(row[place] for row in rows)))
+    for place in shown:
+        name = head[place]
         table.add_column(
             Text(name),
             justify="right" if name in right else "left",
-            no_wrap=bool(wraps) and name != wraps,
-            overflow="fold" if name == wraps or not wraps else "ellipsis",
-            min_width=min(16, longest) if name == wraps else None,
+            no_wrap=name != wraps,
+            overflow="fold",
+            min_width=least[place],
         )
-    for row in rows:
-        table.add_row(*(Text(printable(cell), style=STYLES.get(cell, "")) for cell in row))
-    console(sys.stderr if to_stderr else sys.stdout).print(table)
+    for row in cells:
+        table.add_row(*(row[place] for place in shown))
+    screen.print(table, soft_wrap=False)
 
 
 def show_facts(facts: Mapping[str, str]) -> None:
@@ -113,6 +126,12 @@ def printable(text: str, also: str = "") -> str:
     return "".join(
         c if c.isprintable() or c == "\n" or c in also else c.encode("unicode_escape").decode() for c in text
     )
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMED])} and {more} more"
 
 
 def ago(when: datetime) -> str:

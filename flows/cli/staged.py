@@ -8,7 +8,7 @@ import typer
 from flows.cli.confirm import confirmed
 from flows.cli.options import ClusterName, Output, OutputFormat, Owner
 from flows.cli.place import connect, usable_volumes
-from flows.cli.show import ago, say, show_json, show_table
+from flows.cli.show import ago, say, show_json, show_table, some_of
 
 if TYPE_CHECKING:
     from blocks.clusters.port import Cluster
@@ -50,7 +50,7 @@ def list_models(
             (
                 *(row["repo"], row["commit"][:12], ", ".join(row["refs"]), row["volume"], format_size(row["bytes"])),
                 *(format_size(row["shared_bytes"]), f"partial: lacks {row['lacks']}" if row["partial"] else ""),
-                *(", ".join(row["used_by"]), _when(row["last_used"])),
+                *(some_of(row["used_by"]), _when(row["last_used"])),
             )
             for row in snapshots
         ]
@@ -58,7 +58,7 @@ def list_models(
             (
                 *(f"/volume/{row['path']}", "", "", row["volume"], format_size(row["bytes"])),
                 *(format_size(row["shared_bytes"]), "" if row["staged"] else "not usable"),
-                *(", ".join(row["used_by"]), _when(row["last_used"])),
+                *(some_of(row["used_by"]), _when(row["last_used"])),
             )
             for row in own
         ],
@@ -135,7 +135,7 @@ def list_datasets(
         [
             (
                 *(row["name"], row["version"], row["volume"], format_size(row["bytes"]), str(row["files"])),
-                *(_origin(row["source"]), ", ".join(row["used_by"]), _when(row["last_used"])),
+                *(_origin(row["source"]), some_of(row["used_by"]), _when(row["last_used"])),
             )
             for row in rows
         ],

@@ -84,7 +84,9 @@ def show(
     print()
     rows = board.table(_MOST)
     head = tuple(rows[0]) if rows else ("run",)
-    show_table(head, [tuple(str(cell) for cell in row.values()) for row in rows], empty="It has no trials yet.")
+    show_table(
+        head, [tuple(str(cell) for cell in row.values()) for row in rows], empty="It has no trials yet.", wraps="why"
+    )
     if len(board.rows) > _MOST:
         say(f"… and {len(board.rows) - _MOST} more: -o json or --csv has all.")
     if board.forks:

@@ -12,6 +12,7 @@ from blocks.hub_access import HubAccess
 from tasks.errors import EXPECTED
 from tasks.plans.inputs import find_dataset, find_weights, settle_partial
 from tasks.plans.origin import find_source
+from tasks.plans.own_schema import check_own_schema
 from tasks.plans.paths import check_paths
 from tasks.plans.placement import check_placement
 from tasks.plans.plan import Blocked, Item, Mark, Plan
@@ -79,6 +80,8 @@ def _fresh(cluster: Cluster, hub: HubAccess, request: RunRequest, volume: Volume
     with checks.on("config"):
         check_paths(cluster, where, request)
     if needs is not None:
+        with checks.on("config"):
+            check_own_schema(request, needs, checks.add)
         parent = _parent(cluster, where, request)
         theirs = parent.request.adapter.needs(parent.config) if parent else None
         with checks.on("weights"):

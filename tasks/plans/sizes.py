@@ -1,12 +1,12 @@
 """Whether a run's checkpoints fit onto its volume, worked out before it starts. Pure but for a look at the weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 from tasks.plans.plan import Blocked, Mark
-from tasks.pod.trainers.adapter import Needs
+from tasks.pod.trainers.adapter import ModelSize, Needs
 from tasks.runs.records import Weights
 from tasks.runs.request import RunRequest
 from tasks.stages.resolve import SnapshotToStage
@@ -20,10 +20,12 @@ class Parameters:
 
     Args:
         least, most: the same where they were counted.
+        linear: as `tasks.pod.trainers.adapter.ModelSize` has it.
     """
 
     least: int
     most: int
+    linear: Mapping[str, int] | None = None
 
     @property
     def counted(self) -> bool:
@@ -41,7 +43,7 @@ def count_parameters(
     if volume is not None and (snapshot is None or snapshot.staged):
         found = cluster.call(volume, "weights.inspect", {"path": weights.path})
         if found["ok"]:
-            return Parameters(found["parameters"], found["parameters"])
+            return Parameters(found["parameters"], found["parameters"], found["linear"])
     size = weights.bytes or 0
     return Parameters(size // _FLOAT32, size // _BFLOAT16)
 
@@ -75,10 +77,10 @@ def check_checkpoints(
         Blocked: not even one fits, or not those that the trainer itself keeps.
     """
     count = saves(needs, start)
-    most = request.adapter.checkpoint_bytes(request.config, parameters.most)
+    most = request.adapter.checkpoint_bytes(request.config, ModelSize(parameters.most, parameters.linear))
     if count == 0 or most is None:
         return
-    least = request.adapter.checkpoint_bytes(request.config, parameters.least) or 0
+    least = request.adapter.checkpoint_bytes(request.config, ModelSize(parameters.least, parameters.linear)) or 0
     at_once = count if needs.keep_last is None else min(count or needs.keep_last + 1, needs.keep_last + 1)
     about = "" if parameters.counted else "at most "
     one = f"a checkpoint takes {about}{format_size(most)}"

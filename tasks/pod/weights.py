@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Set
 from math import prod
 from pathlib import Path
@@ -50,9 +51,10 @@ def inspect(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments: "path", relative to the volume or as `/volume/…`.
 
     Returns:
-        "ok", "why" (what was found), "remedy" (what to do if not ok, else ""), "path" (relative), "parameters", "bytes"
-        (of the weights), "architecture" and "model_type" (from config.json), "files" (the weight files),
-        "fingerprint" (see `fingerprint`); the last six null if not ok.
+        "ok", "why" (what was found), "remedy" (what to do if not ok, else ""), "path" (relative), "parameters",
+        "linear" (last part of a matrix's name → rows and columns of all of them, added up), "bytes" (of the weights),
+        "architecture" and "model_type" (from config.json), "files" (the weight files), "fingerprint" (see
+        `fingerprint`); the last seven null if not ok.
 
     Raises:
         BadInputError: the path leads out of the volume.
@@ -62,7 +64,7 @@ def inspect(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         facts = _facts(directory, path)
     except _Unusable as found:
-        unknown = dict.fromkeys(("parameters", "bytes", "architecture", "model_type", "files", "fingerprint"))
+        unknown = dict.fromkeys(("parameters", "linear", "bytes", "architecture", "model_type", "files", "fingerprint"))
         return {"ok": False, "why": found.why, "remedy": found.remedy, "path": path} | unknown
     kind = facts["architecture"] or facts["model_type"] or "weights"
     why = f"{kind}, {facts['parameters']:,} parameters, {size_text(facts['bytes'])}, complete"
@@ -79,12 +81,16 @@ def _facts(directory: Path, path: str) -> dict[str, Any]:
     if refused := refusal({entry.name for entry in directory.iterdir()}, path):
         raise _Unusable(*refused)
     config, shards = _read(directory, "config.json"), _shards(directory)
-    parameters = 0
+    parameters, linear = 0, Counter[str]()
     for shard, tensors in sorted(shards.items()):
-        parameters += _check(directory, shard, tensors)
+        for name, shape in _check(directory, shard, tensors).items():
+            parameters += prod(shape)
+            if len(shape) == 2 and name.endswith(".weight"):
+                linear[name.split(".")[-2]] += sum(shape)
     architectures = config.get("architectures")
     return {
         "parameters": parameters,
+        "linear": dict(linear),
         "bytes": sum((directory / shard).stat().st_size for shard in shards),
         "architecture": architectures[0] if isinstance(architectures, list) and architectures else None,
         "model_type": config.get("model_type"),
@@ -141,8 +147,8 @@ def _shards(directory: Path) -> dict[str, set[str]]:
     return shards
 
 
-def _check(directory: Path, shard: str, tensors: set[str]) -> int:
-    """Prove one file; returns the number of parameters in it."""
+def _check(directory: Path, shard: str, tensors: set[str]) -> dict[str, list[int]]:
+    """Prove one file; returns the shapes of the tensors in it."""
     there = real(directory / shard)
     try:
         if not there.is_file():
@@ -156,7 +162,7 @@ def _check(directory: Path, shard: str, tensors: set[str]) -> int:
     with there.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         entries = json.loads(file.read(length))
-    return sum(prod(entry["shape"]) for name, entry in entries.items() if name != "__metadata__")
+    return {name: entry["shape"] for name, entry in entries.items() if name != "__metadata__"}
 
 
 def _read(directory: Path, name: str) -> dict[str, Any]:

@@ -31,7 +31,8 @@ def ask_run(
     """The request for a run from a config.
 
     Args:
-        config: text in the trainer's own format; `volume`, `volume_size` and [retention] at its top are ours.
+        config: text in the trainer's own format; `volume`, `volume_size`, `when_full` and [retention] at its top are
+            ours.
         changes: values by dotted key, applied to the config.
         volume, volume_size: beat the config's.
 
@@ -53,6 +54,7 @@ def ask_run(
         dataset=dataset,
         weights=weights,
         retention=_retention(asked),
+        when_full=_when_full(asked),
         trust=trust,
     )
 
@@ -82,13 +84,14 @@ def ask_fork(
     config = theirs.request.adapter.without_resume(theirs.config)
     if theirs.request.retention:
         config["retention"] = theirs.request.retention.model_dump(exclude_none=True)
-    asked = set_keys(config, changes or {})
+    asked = set_keys({"when_full": theirs.request.when_full, **config}, changes or {})
     return RunRequest(
         run=run,
         volume=volume,
         trainer=theirs.request.trainer,
-        config={k: v for k, v in asked.items() if k != "retention"},
+        config={k: v for k, v in asked.items() if k not in ("retention", "when_full")},
         retention=_retention(asked),
+        when_full=_when_full(asked),
         fork_of=ForkOf(run=parent, step=step, hold=hold),
         weights=theirs.request.weights if weights is None else weights,
         trust=trust,
@@ -96,11 +99,21 @@ def ask_fork(
 
 
 def _retention(config: Mapping[str, Any]) -> Retention | None:
-    if "retention" not in config:
+    given = _ours(config, "retention")
+    return None if given is None else Retention.model_validate(given)
+
+
+def _when_full(config: Mapping[str, Any]) -> Literal["hold", "warn"]:
+    return "warn" if _ours(config, "when_full") == "warn" else "hold"
+
+
+def _ours(config: Mapping[str, Any], key: str) -> Any:
+    """Raises: UsageError: the platform's key has a value that can not be."""
+    if key not in config:
         return None
-    for problem in check({"retention": config["retention"]}, {}):
+    for problem in check({key: config[key]}, {}):
         raise UsageError(f"{problem.key} in the config {problem.reason}", problem.remedy)
-    return Retention.model_validate(config["retention"])
+    return config[key]
 
 
 def _text(config: Mapping[str, Any], key: str) -> str | None:

@@ -11,14 +11,18 @@ from blocks.clusters.job import JobState, JobStatus
 from blocks.clusters.port import Cluster
 from tasks.pod.metrics import NOT_FINITE, by_step
 from tasks.runs.decision import gone
+from tasks.runs.held import HELD
 from tasks.runs.job import job_of
-from tasks.runs.launch import Launch, write_end
+from tasks.runs.launch import Launch, launch, stop, write_end
 from tasks.runs.patience import call_patiently
-from tasks.runs.records import End
+from tasks.runs.records import End, PlanRecord
 from tasks.runs.room import Room, Saved
 
 SIGN_OF_LIFE_SECONDS = 60.0
 """How often a follower says that it follows."""
+
+_HELD_TURNS = 15
+"""At how many looks once, whether there is room again: that counts the bytes on the volume."""
 
 
 @dataclass
@@ -32,6 +36,7 @@ class Progress:
         fresh: paths of those that were not complete at the last look and are now.
         end: once the attempt is over.
         warnings: of the room on the volume, since the last look.
+        held: its attempt was stopped for want of room, and another begins once there is some; `end` is the attempt's.
     """
 
     launch: Launch
@@ -44,6 +49,10 @@ class Progress:
     warnings: list[str] = field(default_factory=list)
     _offset: int = 0
     _complete: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def held(self) -> bool:
+        return self.end is not None and self.end.cause == HELD
 
     @property
     def step(self) -> int:
@@ -81,7 +90,8 @@ def follow(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Progress]:
-    """Follow attempts of one volume until each is over, and write down how each ended.
+    """Follow runs of one volume until each is over, and write down how each attempt ended. One that is held goes on,
+    with another attempt, as soon as there is room.
 
     Args:
         notice: called for every run after every look.
@@ -90,20 +100,30 @@ def follow(
     Returns:
         The last of each, in the order given.
     """
-    runs = [Progress(launch, end=launch.attempt.end) for launch in launches]
+    runs = [Progress(launched, end=launched.attempt.end) for launched in launches]
     by_run = {progress.launch.plan.run: progress for progress in runs}
-    room = Room(cluster, launches[0].plan.volume, lambda plan, text: by_run[plan.run].warnings.append(text))
-    said_at = -SIGN_OF_LIFE_SECONDS
+
+    def hold(plan: PlanRecord, why: str) -> None:
+        by_run[plan.run].end = stop(cluster, plan.volume, plan.run, reason=why, cause=HELD)
+
+    volume = launches[0].plan.volume
+    room = Room(cluster, volume, lambda plan, text: by_run[plan.run].warnings.append(text), hold)
+    said_at, turns = -SIGN_OF_LIFE_SECONDS, 0
     while True:
+        for progress in runs:
+            progress.warnings.clear()
+            if progress.held and turns % _HELD_TURNS == 0:
+                _go_on(cluster, progress)
+        turns += 1
         live = [p for p in runs if p.end is None]
-        if live and time.monotonic() - said_at >= SIGN_OF_LIFE_SECONDS:
+        open_ = [p for p in runs if p.end is None or p.held]
+        if open_ and time.monotonic() - said_at >= SIGN_OF_LIFE_SECONDS:
             said_at = time.monotonic()
-            followed = {"runs": [p.launch.plan.run for p in live]}
+            followed = {"runs": [p.launch.plan.run for p in open_]}
             with suppress(SlipwayError):  # a hint for reconcile, and nobody's condition
-                cluster.call(live[0].launch.plan.volume, "runs.followed", followed, writable=True)
+                cluster.call(volume, "runs.followed", followed, writable=True)
         look(cluster, live or runs)
         for progress in live:
-            progress.warnings.clear()
             if progress.end is not None:
                 attempt = progress.launch.attempt.attempt
                 progress.end = write_end(cluster, progress.launch.plan, attempt, progress.end)
@@ -112,9 +132,19 @@ def follow(
                 room.look([progress.saved() for progress in live if progress.end is None])
         for progress in live or runs:
             notice(progress)
-        if all(p.end is not None for p in runs):
+        if all(p.end is not None and not p.held for p in runs):
             return runs
         sleep(cluster.poll_seconds)
+
+
+def _go_on(cluster: Cluster, progress: Progress) -> None:
+    """Launch the next attempt of a run that is held, if there is room by now, or find that it was stopped meanwhile."""
+    with suppress(SlipwayError):  # asked again in a while
+        launched = launch(cluster, progress.launch.plan, automatic=True)
+        if launched.attempt.attempt != progress.launch.attempt.attempt:
+            progress.launch, progress.end = launched, launched.attempt.end
+        if progress.end is None:
+            progress.warnings.append(f"there is room again: goes on as attempt {launched.attempt.attempt}")
 
 
 def look(cluster: Cluster, runs: Sequence[Progress]) -> None:

@@ -9,6 +9,7 @@ from blocks.clusters.job import JobStatus
 from blocks.clusters.port import Cluster
 from tasks.pod.checkpoints.verdict import Verdict
 from tasks.runs.decision import Decision, decide, gone
+from tasks.runs.held import HELD, is_held, lacks_room
 from tasks.runs.job import job_name, job_of
 from tasks.runs.records import Attempt, End, PlanRecord, RunRecord
 from tasks.runs.version import slipway_version
@@ -37,7 +38,8 @@ class Launch:
 
 
 def launch(cluster: Cluster, plan: PlanRecord, *, automatic: bool = False, trust: Sequence[str] = ()) -> Launch:
-    """Start the next attempt of a run, adopt the live one, or return the last one if the run is over.
+    """Start the next attempt of a run, adopt the live one, or return the last one if the run is over, or is held and
+    there is no room yet.
 
     Args:
         plan: the plan on record, not one just made.
@@ -57,6 +59,9 @@ def launch(cluster: Cluster, plan: PlanRecord, *, automatic: bool = False, trust
             complete_at_end=_gone(record, job) and complete_at_end(cluster, record),
             automatic=automatic,
         )
+        if decision.do == "start" and is_held(record.last) and lacks_room(cluster, plan, checkpoints(cluster, plan)):
+            assert record.last is not None
+            return Launch(plan, record.last, adopted=True)
         done = _act(cluster, record, decision, trust)
         if done is not None:
             return done
@@ -81,31 +86,33 @@ def _act(cluster: Cluster, record: RunRecord, decision: Decision, trust: Sequenc
     return None
 
 
-def stop(cluster: Cluster, volume: str, run: str, *, reason: str) -> End | None:
-    """Stop the live attempt of a run and write down how it ended; None if nothing of it is live.
+def stop(cluster: Cluster, volume: str, run: str, *, reason: str, cause: str = "stopped") -> End | None:
+    """Stop the live attempt of a run, or one that is held, and write down how it ended; None if nothing of it is live.
 
     Args:
         reason: why, for the record: "cancelled in Prefect", "stopped by hand".
+        cause: "stopped", or "held" for a run that is to go on.
 
     Raises:
         NotFoundError: no such run.
     """
     record = read_run(cluster, volume, run)
     last, job = record.last, job_of_last(cluster, record)
+    if last is not None and is_held(last) and cause != HELD:  # an attempt that never starts says that it is over
+        prepare(cluster, record.plan, last.attempt + 1)
+        return write_end(cluster, record.plan, last.attempt + 1, End(state="stopped", cause=cause, reason=reason))
     if last is None or last.end is not None:
         return None
     if job is None:  # not submitted yet: whoever is about to finds the end on record, and its job refuses to start
         end = (
-            gone(complete_at_end(cluster, record))
-            if last.started
-            else End(state="stopped", cause="stopped", reason=reason)
+            gone(complete_at_end(cluster, record)) if last.started else End(state="stopped", cause=cause, reason=reason)
         )
         return write_end(cluster, record.plan, last.attempt, end)
     if not job.live:
         return write_end(cluster, record.plan, last.attempt, End.of(job))
     end = End.of(cluster.jobs.stop(job.name))
     if end.state == "stopped":
-        end = end.model_copy(update={"reason": reason})
+        end = end.model_copy(update={"reason": reason, "cause": cause})
     return write_end(cluster, record.plan, last.attempt, end)
 
 

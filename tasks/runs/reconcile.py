@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from blocks.clusters.port import Cluster
+from tasks.runs.held import is_held
 from tasks.runs.launch import Launch, launch, read_runs
 from tasks.runs.records import RunRecord
 from tasks.sweeps.records import SweepRecord, driven_at, read_shown
@@ -55,6 +56,8 @@ def _is_orphan(record: RunRecord, idle: timedelta) -> bool:
     last = record.last
     assert last is not None
     if last.end is None:
+        return _idle(max(filter(None, (record.followed_at, last.created_at))), idle)
+    if is_held(last):
         return _idle(max(filter(None, (record.followed_at, last.created_at))), idle)
     lately = last.end.ended_at is None or datetime.now(UTC) - last.end.ended_at < _LOST_LATELY
     return last.end.infrastructure and lately and last.attempt < MOST_ATTEMPTS

@@ -140,7 +140,8 @@ class End(Record):
 
     @property
     def infrastructure(self) -> bool:
-        return self.cause in ("evicted", "lost")
+        """The program is not to blame: a new attempt may well work."""
+        return self.cause in ("evicted", "lost", "held")
 
     @classmethod
     def of(cls, status: JobStatus) -> "End":

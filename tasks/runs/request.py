@@ -85,6 +85,8 @@ class RunRequest(Frozen):
         config: the trainer's own config, overrides applied.
         volume_size: bytes, for a volume that has to be created.
         dataset: staged first if it is not on the volume.
+        when_full: what becomes of the run when its next save would not fit onto the volume: it is held until there is
+            room, or goes on with a warning.
         retention: the run's own policy; None to keep everything, or what a volume's policy keeps.
         trust: paths of `unknown` checkpoints that a person has vouched for: `checkpoints/step_40` of the run itself or
             of the one that is forked, or `runs/<run>/…`. It belongs to an attempt: no part of the request's hash.
@@ -99,6 +101,7 @@ class RunRequest(Frozen):
     fork_of: ForkOf | None = None
     weights: WeightsRequest = IN_PLACE
     retention: Retention | None = None
+    when_full: Literal["hold", "warn"] = "hold"
     trust: tuple[str, ...] = ()
 
     def asked(self) -> dict[str, Any]:

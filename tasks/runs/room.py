@@ -1,10 +1,11 @@
-"""Watches the free bytes of a volume while runs train on it, and says so before the save that would fail."""
+"""Watches the free bytes of a volume while runs train on it, and acts before the save that would fail."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
+from tasks.runs.held import free_bytes, shortage
 from tasks.runs.prune import PruneRequest, prune
 from tasks.runs.records import PlanRecord
 
@@ -31,43 +32,40 @@ class Room:
 
     Args:
         say: takes a warning.
+        hold: takes a run that is to be held, and why; None where a follower holds none.
     """
 
     cluster: Cluster
     volume: str
     say: Callable[[PlanRecord, str], None]
+    hold: Callable[[PlanRecord, str], None] | None = None
     _warned: set[str] = field(default_factory=set)
 
     def look(self, saved: Sequence[Saved]) -> None:
-        """Warn where the next save of a run does not fit; prune the run first, where it has a policy of its own."""
+        """Hold a run whose next save does not fit, or warn, as it asks for; prune it first, where it has a policy."""
         live = [s for s in saved if s.bytes and s.steps != 0]
         if not live:
             return
-        free = self._free()
+        free = free_bytes(self.cluster, self.volume)
         for run in live:
             if free >= run.bytes:
                 self._warned.discard(run.plan.run)
                 continue
             if run.plan.request.retention is not None:
                 freed = self._prune(run.plan)
-                free = self._free()
+                free = free_bytes(self.cluster, self.volume)
                 if freed:
                     self.say(run.plan, f"pruned by its policy, for the next save: {format_size(freed)} freed")
                 if free >= run.bytes:
                     continue
-            if run.plan.run not in self._warned:
+            why = shortage(self.volume, run.bytes, free)
+            remedy = f"Grow it, or make room with `slipway prune {self.volume}`"
+            if self.hold is not None and run.plan.request.when_full == "hold":
+                self.say(run.plan, f"held after its newest checkpoint: {why}. {remedy}: it goes on by itself then.")
+                self.hold(run.plan, why)
+            elif run.plan.run not in self._warned:
                 self._warned.add(run.plan.run)
-                self.say(
-                    run.plan,
-                    f"the next save would fail: it takes {format_size(run.bytes)}, and {format_size(free)} are free on "
-                    f"volume {self.volume}. Grow it, or make room with `slipway prune {self.volume}`, before that.",
-                )
-
-    def _free(self) -> int:
-        usage = self.cluster.call(self.volume, "volume.usage", {})
-        volume = self.cluster.volumes.get(self.volume)
-        left = max(0, (volume.actual_size or volume.size) - usage["used_bytes"])
-        return int(min(left, usage["disk_free_bytes"]))
+                self.say(run.plan, f"the next save would fail: {why}. {remedy}, before that.")
 
     def _prune(self, plan: PlanRecord) -> int:
         assert plan.request.retention is not None

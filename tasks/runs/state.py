@@ -8,9 +8,10 @@ from pydantic import BaseModel, ConfigDict
 from blocks.clusters.job import JobStatus
 from blocks.clusters.port import Cluster
 from tasks.runs.decision import gone
+from tasks.runs.held import is_held
 from tasks.runs.records import RunRecord
 
-State = Literal["planned", "queued", "starting", "running", "completed", "failed", "stopped", "lost"]
+State = Literal["planned", "queued", "starting", "running", "completed", "failed", "stopped", "lost", "held"]
 
 
 class RunState(BaseModel):
@@ -25,6 +26,11 @@ class RunState(BaseModel):
     def live(self) -> bool:
         return self.state in ("queued", "starting", "running")
 
+    @property
+    def over(self) -> bool:
+        """Nothing of it is live, and nothing is to come unless somebody asks for it again."""
+        return not self.live and self.state not in ("planned", "held")
+
 
 def run_state(cluster: Cluster, records: Sequence[RunRecord]) -> dict[str, RunState]:
     """The state of each run, with one look at the cluster for all of them."""
@@ -36,6 +42,9 @@ def _state(record: RunRecord, job: JobStatus | None) -> RunState:
     last = record.last
     if last is None:
         return RunState(state="planned", reason="no attempt yet")
+    if is_held(last):
+        assert last.end is not None
+        return RunState(state="held", reason=last.end.reason)
     if last.end is not None:
         return RunState(state=last.end.state, reason=last.end.reason)
     if job is not None:

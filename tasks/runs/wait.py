@@ -63,7 +63,7 @@ def wait_for_checkpoint(
         for checkpoint in good:
             if checkpoint.step >= step:
                 return checkpoint
-        if not state.live and state.state != "planned":
+        if state.over:
             raise _without(run, step, f"ended as {_now(state)}", good)
         if deadline is not None and time.monotonic() > deadline:
             raise _without(run, step, f"is still {_now(state)} after {timeout_seconds:g} seconds", good)

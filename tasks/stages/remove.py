@@ -9,4 +9,4 @@ def ended_runs(cluster: Cluster, volume: str) -> dict[str, list[str]]:
     """For the programs that remove: runs with an attempt that is no longer live, by the cluster's word."""
     records, _ = read_runs(cluster, volume)
     states = run_state(cluster, records)
-    return {"over": [r.run for r in records if not states[r.run].live and states[r.run].state != "planned"]}
+    return {"over": [r.run for r in records if states[r.run].over]}

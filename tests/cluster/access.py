@@ -7,6 +7,7 @@
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from blocks.clusters.kubernetes.nodes import node_capacity
@@ -88,6 +91,30 @@ def up() -> tuple[str, str]:
         raise RuntimeError(f"the test cluster did not start: {done.stderr[-2000:]}")
     kubeconfig, image = done.stdout.split()[-2:]
     return kubeconfig, image
+
+
+def flows_image(cluster: TestCluster) -> str:
+    """The image of the server, workers and flows there: `SLIPWAY_TEST_FLOWS_IMAGE`, or one that is made."""
+    if named := os.environ.get("SLIPWAY_TEST_FLOWS_IMAGE"):
+        return named
+    if not cluster.ours:
+        pytest.skip("SLIPWAY_TEST_FLOWS_IMAGE does not name the image of workers on that cluster")
+    argv = ["bash", HERE / "image", "flows"]
+    made = subprocess.run(
+        argv, env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        raise RuntimeError(f"the image of workers was not made: {made.stderr[-2000:]}")
+    return made.stdout.split()[-1]
+
+
+def kubectl_of(cluster: TestCluster) -> list[str]:
+    """How `kubectl` is called as the cluster's administrator."""
+    beside = Path(cluster.kubeconfig).parent.parent / "bin" / "kubectl"
+    program = str(beside) if beside.exists() else shutil.which("kubectl")
+    if program is None:
+        pytest.skip("there is no kubectl")
+    return [program, "--kubeconfig", cluster.kubeconfig]
 
 
 @contextlib.contextmanager

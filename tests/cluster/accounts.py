@@ -1,4 +1,4 @@
-"""Service accounts with given rights, for tests of who may do what."""
+"""Service accounts with given rights, and the roles that are shipped: for tests of who may do what."""
 
 import base64
 import json
@@ -7,10 +7,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from blocks.clusters.kubernetes.api import Api
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from tests.cluster.access import NAMESPACES, TestCluster
 
+SHIPPED = Path(__file__).resolve().parents[2] / "deployments" / "kubernetes"
+Right = tuple[str, str, str]
+"""API group, resource, verb."""
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
@@ -59,3 +64,35 @@ def connect_as(cluster: TestCluster, api: Api, owner: str, name: str) -> Kuberne
         json.dump(config, file)
     time.sleep(0.5)  # rights are seen a moment later
     return cluster.connect(owner, kubeconfig=file.name)
+
+
+def rules(file: str, name: str) -> list[dict[str, Any]]:
+    """Of a role that is shipped."""
+    for found in yaml.safe_load_all((SHIPPED / file).read_text()):
+        if found["metadata"]["name"] == name and "rules" in found:
+            return list(found["rules"])
+    raise LookupError(name)
+
+
+def rights(*roles: list[dict[str, Any]]) -> set[Right]:
+    return {
+        (group, resource, verb)
+        for role in roles
+        for rule in role
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def used(kubernetes: TestCluster, account: str) -> set[Right]:
+    """The rights that an account took, as the API server noted them."""
+    log = Path(kubernetes.kubeconfig).parent.parent / "logs" / "audit.log"
+    found = set()
+    for line in log.read_text().splitlines():
+        event = json.loads(line)
+        what = event.get("objectRef") or {}
+        if event["user"]["username"] == account and event["responseStatus"]["code"] < 400:
+            resource = "/".join(filter(None, (what["resource"], what.get("subresource"))))
+            found.add((what.get("apiGroup", ""), resource, event["verb"]))
+    return found

@@ -9,7 +9,7 @@ import io
 import json
 import tarfile
 
-PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def main() -> None:
@@ -18,6 +18,8 @@ def main() -> None:
     parser.add_argument("archive")
     parser.add_argument("layers", nargs="+")
     parser.add_argument("--env", action="append", default=[])
+    parser.add_argument("--path", default="", help="more of it, in front")
+    parser.add_argument("--workdir", default="/")
     parser.add_argument("--cmd", nargs="+", default=["/bin/sh"])
     options = parser.parse_args()
 
@@ -25,11 +27,12 @@ def main() -> None:
     for layer in options.layers:
         with open(layer, "rb") as content:  # noqa: PTH123 - a script of its own
             digests.append(hashlib.file_digest(content, "sha256").hexdigest())
+    path = f"PATH={options.path}:{PATH}" if options.path else f"PATH={PATH}"
     config = json.dumps(
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Env": [PATH, *options.env], "Cmd": options.cmd, "WorkingDir": "/"},
+            "config": {"Env": [path, *options.env], "Cmd": options.cmd, "WorkingDir": options.workdir},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
         }
     ).encode()

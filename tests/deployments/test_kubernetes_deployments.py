@@ -1,5 +1,7 @@
 """The deployments for a Kubernetes work pool are those of prefect.yaml, elsewhere."""
 
+import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -39,6 +41,18 @@ def test_each_runs_as_a_pod_of_the_image_from_where_its_code_lies() -> None:
     assert list(step.values()) == [{"directory": CODE}]
     dockerfile = (PROJECT / "deployments" / "kubernetes" / "Dockerfile").read_text()
     assert dockerfile.count(f"WORKDIR {CODE}") == 2
+
+
+def test_flow_runs_pods_are_as_restricted_as_their_namespace() -> None:
+    template = json.loads((PROJECT / "deployments" / "kubernetes" / "worker" / "flow-run.json").read_text())
+    pod = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]
+    (main,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["seccompProfile"]
+    assert main["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    named = set(re.findall(r"{{ (\w+) }}", json.dumps(template["job_configuration"])))
+    assert named == set(template["variables"]["properties"])
+    for deployment in made()["deployments"]:
+        assert set(deployment["work_pool"]["job_variables"]) <= named
 
 
 def test_no_folder_of_a_laptop_is_left_in_them() -> None:

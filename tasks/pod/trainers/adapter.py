@@ -64,6 +64,19 @@ class Needs:
 
 
 @dataclass(frozen=True)
+class ModelSize:
+    """How large a model is.
+
+    Args:
+        linear: last part of a linear layer's name ("q_proj") → rows and columns of all those layers, added up; None
+            where its weights can not be looked at yet.
+    """
+
+    parameters: int
+    linear: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
 class Places:
     """Where the platform put things: absolute paths as the trainer sees them.
 
@@ -155,12 +168,13 @@ class Adapter(Protocol):
         """Whether a checkpoint of such a config can be continued on another number of ranks."""
         ...
 
-    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
-        """How many bytes a checkpoint takes; None where that can not be told beforehand.
+    def checkpoint_bytes(self, config: Mapping[str, Any], model: ModelSize) -> int | None:
+        """How many bytes a checkpoint takes; None where that can not be told beforehand."""
+        ...
 
-        Args:
-            parameters: of the model.
-        """
+    def own_schema(self) -> tuple[str, str] | None:
+        """A Python that has the trainer, and a script for it: it takes the rendered config on standard input, and its
+        last line is a JSON list of [key, what the trainer's own schema has against it]. None where there is none."""
         ...
 
     def step_directory(self, step: int) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from tasks.pod.trainers.adapter import Places, Problem
 from tasks.pod.trainers.axolotl_keys import NAMES
 from tasks.pod.trainers.hf_family import HuggingFace, launch
+from tasks.pod.trainers.lora import Lora, targets_of
 from tasks.pod.trainers.references import dataset_needed, is_settled, names_dataset
 from tasks.pod.trainers.schema import Key, misspelt
 
@@ -94,6 +95,13 @@ class Axolotl(HuggingFace):
 
     def trains_adapters(self, config: Mapping[str, Any]) -> bool:
         return bool(config.get("adapter") or config.get("unfrozen_parameters"))
+
+    def lora(self, config: Mapping[str, Any]) -> Lora | None:
+        more = any(config.get(f"lora_{what}") for what in ("modules_to_save", "target_parameters", "rank_pattern"))
+        if more or config.get("adapter") not in ("lora", "qlora") or not config.get("lora_r"):
+            return None
+        named = None if config.get("lora_target_linear") else config.get("lora_target_modules")
+        return Lora(config["lora_r"], targets_of(named))
 
     def optimizer(self, config: Mapping[str, Any]) -> str:
         return str(config.get("optimizer") or "adamw")

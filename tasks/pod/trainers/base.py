@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from tasks.pod.errors import BadInputError
-from tasks.pod.trainers.adapter import Places
+from tasks.pod.trainers.adapter import ModelSize, Places
 from tasks.pod.trainers.schema import Key, check
 
 
@@ -33,7 +33,10 @@ class Base:
     def ranks(self, gpus: int, nodes: int) -> int:
         return max(1, gpus) * nodes
 
-    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
+    def checkpoint_bytes(self, config: Mapping[str, Any], model: ModelSize) -> int | None:
+        return None
+
+    def own_schema(self) -> tuple[str, str] | None:
         return None
 
     def reshards(self, config: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.pod.checkpoints import table as formats
 from tasks.pod.errors import BadInputError
-from tasks.pod.trainers.adapter import Needs, Places, Problem
+from tasks.pod.trainers.adapter import ModelSize, Needs, Places, Problem
 from tasks.pod.trainers.base import Base
 from tasks.pod.trainers.config_text import Syntax, dump, parse
 from tasks.pod.trainers.references import dataset_needed, dataset_problems, model_problems, resume_problems
@@ -187,8 +187,8 @@ class Command(Base):
     def command(self, config: Mapping[str, Any], config_path: str, gpus: int, nodes: int) -> Sequence[str]:
         return ("sh", f"{config_path.rpartition('/')[0]}/{_SCRIPT}")
 
-    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
-        return int(self.bytes_per_parameter * parameters) if self.bytes_per_parameter else None
+    def checkpoint_bytes(self, config: Mapping[str, Any], model: ModelSize) -> int | None:
+        return int(self.bytes_per_parameter * model.parameters) if self.bytes_per_parameter else None
 
     def reshards(self, config: Mapping[str, Any]) -> bool:
         return self.does_reshard

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod.trainers import hf_arguments
-from tasks.pod.trainers.adapter import Needs, Places, Problem
+from tasks.pod.trainers.adapter import ModelSize, Needs, Places, Problem
 from tasks.pod.trainers.base import Base, without
 from tasks.pod.trainers.config_text import Syntax, dump, parse
+from tasks.pod.trainers.lora import Lora
 from tasks.pod.trainers.references import model_problems, resume_problems
 from tasks.pod.trainers.schema import OURS, Key, check
 
@@ -120,12 +121,21 @@ class HuggingFace(Base):
         """Whether only adapters, or some layers, are trained and saved."""
         return False
 
+    def lora(self, config: Mapping[str, Any]) -> Lora | None:
+        """The adapters that are trained; None where it is something else, or more than them."""
+        return None
+
     def optimizer(self, config: Mapping[str, Any]) -> str:
         return str(config.get("optim") or "adamw")
 
-    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
-        """Weights as float32 (the most they take) and what the optimizer keeps of each: 12 bytes with Adam."""
+    def checkpoint_bytes(self, config: Mapping[str, Any], model: ModelSize) -> int | None:
+        """Weights as float32 (the most they take) and what the optimizer keeps of each: 12 bytes with Adam. Of
+        adapters, theirs."""
+        parameters: int | None = model.parameters
         if self.trains_adapters(config):
+            lora = self.lora(config)
+            parameters = lora.parameters(model) if lora else None
+        if parameters is None:
             return None
         if config.get("save_only_model"):
             return 4 * parameters

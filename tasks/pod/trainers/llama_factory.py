@@ -10,6 +10,7 @@ from tasks.pod.trainers import hf_arguments
 from tasks.pod.trainers.adapter import Places, Problem
 from tasks.pod.trainers.hf_family import HuggingFace
 from tasks.pod.trainers.llama_factory_keys import NAMES
+from tasks.pod.trainers.lora import Lora, targets_of
 from tasks.pod.trainers.references import dataset_needed, dataset_problems
 from tasks.pod.trainers.schema import OURS, Key, nearest
 
@@ -92,6 +93,11 @@ class LlamaFactory(HuggingFace):
 
     def trains_adapters(self, config: Mapping[str, Any]) -> bool:
         return bool(config.get("finetuning_type", "lora") != "full")
+
+    def lora(self, config: Mapping[str, Any]) -> Lora | None:
+        if config.get("finetuning_type", "lora") != "lora" or config.get("additional_target"):
+            return None
+        return Lora(config.get("lora_rank") or 8, targets_of(config.get("lora_target")))
 
     def optimizer(self, config: Mapping[str, Any]) -> str:
         """GaLore, APOLLO and BAdam keep less than Adam: what is told is the most."""

@@ -93,6 +93,7 @@ class Key:
 PLATFORM: Mapping[str, Key] = {
     "volume": Key("text", '"research"'),
     "volume_size": Key("text", '"500Gi"'),
+    "when_full": Key("text", '"hold"', one_of=("hold", "warn")),
     "retention.keep_last": Key("integer", "3", at_least=1),
     "retention.keep_every": Key("integer", "100", at_least=1),
 }

@@ -7,6 +7,7 @@ from tasks.pod.trainers import hf_arguments
 from tasks.pod.trainers.adapter import Problem
 from tasks.pod.trainers.config_text import Syntax
 from tasks.pod.trainers.hf_family import HuggingFace, launch
+from tasks.pod.trainers.lora import Lora, targets_of
 from tasks.pod.trainers.references import dataset_needed, dataset_problems, names_dataset
 from tasks.pod.trainers.schema import Key, misspelt
 
@@ -82,6 +83,11 @@ class Transformers(HuggingFace):
 
     def trains_adapters(self, config: Mapping[str, Any]) -> bool:
         return bool(config.get("use_peft"))
+
+    def lora(self, config: Mapping[str, Any]) -> Lora | None:
+        if config.get("lora_modules_to_save") or config.get("lora_target_parameters"):
+            return None
+        return Lora(config.get("lora_r") or 16, targets_of(config.get("lora_target_modules")))
 
     def dataset(self, config: Mapping[str, Any]) -> str | None:
         name = config.get(self.dataset_key)

@@ -8,7 +8,7 @@ import pytest
 from blocks.clusters.local.cluster import LocalCluster
 from tasks.plans.plan import Item, Mark
 from tasks.plans.sizes import saves
-from tasks.pod.trainers.adapter import Needs
+from tasks.pod.trainers.adapter import ModelSize, Needs
 from tasks.pod.trainers.table import adapter
 from tests.tasks.conftest import Desk
 from tests.tasks.pod.trainers.configs import COMMAND_OPTIONS, GOOD, changed
@@ -25,7 +25,7 @@ def test_what_the_tiny_trainer_saves_is_predicted_but_for_some_headers(desk: Des
     weights = desk.plan(again).resolved
     assert weights is not None
     found = desk.cluster.call("v", "weights.inspect", {"path": weights.weights.path})
-    predicted = adapter("tiny").checkpoint_bytes(again.config, found["parameters"])
+    predicted = adapter("tiny").checkpoint_bytes(again.config, ModelSize(found["parameters"]))
     step = tmp_path / "cluster/volumes/me/v/runs/first/checkpoints/step_4"
     actual = sum(path.stat().st_size for path in step.iterdir())
 
@@ -88,12 +88,39 @@ def test_what_is_saved_is_counted_from_where_a_run_begins() -> None:
 def test_each_trainer_says_what_a_parameter_takes(name: str, changes: dict[str, Any], bytes_each: int | None) -> None:
     kind, options, text = GOOD[name]
     trainer = adapter(kind, options)
-    predicted = trainer.checkpoint_bytes(changed(trainer.parse(text), changes), 1000)
+    predicted = trainer.checkpoint_bytes(changed(trainer.parse(text), changes), ModelSize(1000))
     assert predicted == (None if bytes_each is None else 1000 * bytes_each)
 
 
+LINEAR = {"q_proj": 100, "down_proj": 40, "lm_head": 9000, "embed_tokens": 9000}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "most"),
+    [
+        ("trl", {"use_peft": True}, 12 * 16 * 140),
+        ("trl", {"use_peft": True, "lora_r": 4, "lora_target_modules": ["q_proj"]}, 12 * 4 * 100),
+        ("trl", {"use_peft": True, "lora_target_modules": "all-linear", "save_only_model": True}, 4 * 16 * 140),
+        ("trl", {"use_peft": True, "lora_target_modules": [r".*\.q_proj"]}, None),
+        ("trl", {"use_peft": True, "lora_modules_to_save": ["lm_head"]}, None),
+        ("axolotl", {"adapter": "lora", "lora_r": 8, "lora_target_linear": True, "optimizer": "sgd"}, 4 * 8 * 140),
+        ("llama-factory", {"finetuning_type": "lora", "lora_target": "q_proj,down_proj"}, 12 * 8 * 140),
+        ("llama-factory", {"finetuning_type": "freeze"}, None),
+        ("prime-rl", {"model.lora": {"rank": 8}}, 4 * 20_000 + 12 * 8 * 140),
+        ("prime-rl", {"model.lora": {"rank": 8, "modules_to_save": ["lm_head"]}}, None),
+    ],
+)
+def test_adapters_are_sized_by_the_layers_that_they_are_beside(
+    name: str, changes: dict[str, Any], most: int | None
+) -> None:
+    kind, options, text = GOOD[name]
+    trainer = adapter(kind, options)
+    config = changed(trainer.parse(text), changes)
+    assert trainer.checkpoint_bytes(config, ModelSize(20_000, LINEAR)) == most
+
+
 def test_a_command_says_it_by_an_option() -> None:
-    assert adapter("command", COMMAND_OPTIONS | {"bytes_per_parameter": 14}).checkpoint_bytes({}, 10) == 140
+    assert adapter("command", COMMAND_OPTIONS | {"bytes_per_parameter": 14}).checkpoint_bytes({}, ModelSize(10)) == 140
 
 
 def test_the_volume_as_it_is_counts(desk: Desk, cluster: LocalCluster, tmp_path: Path) -> None:

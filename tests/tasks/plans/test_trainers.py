@@ -1,5 +1,6 @@
 """Plans of real trainers' configs: what they name is staged or proven, and what can not work is refused by its key."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,50 @@ def test_a_trainer_without_options_is_the_same_request_as_before_there_were_any(
         .model_copy(update={"trainer": TrainerSettings(kind="prime-rl", options={"extra_keys": ["a"]})})
         .asked()["trainer"]
     )
+
+
+SCHEMA = """
+from pydantic import BaseModel, ConfigDict
+class Data(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    type: str = "sft"
+    name: str = ""
+    batch_size: int = 1
+class {name}(BaseModel):
+    data: Data = Data()
+"""
+
+
+def python_with_schema(folder: Path) -> str:
+    """A Python in which something called prime_rl is installed: it knows three keys of [data]."""
+    for module, name in (("sft", "SFTConfig"), ("rl", "RLConfig")):
+        file = folder / "prime_rl" / "configs" / f"{module}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(SCHEMA.format(name=name))
+    python = folder / "python"
+    start = f"import runpy, sys; sys.path.insert(0, {str(folder)!r}); runpy.run_path(sys.argv[2], run_name='__main__')"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{start}" "$@"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
+def test_a_trainers_own_schema_is_asked_where_it_is_installed(desk: Desk, tmp_path: Path) -> None:
+    python = python_with_schema(tmp_path / "theirs")
+    data = {"data": {"type": "fake", "batch_size": 8}}
+
+    accepted = plan(desk, "prime-rl", data, schema_python=python)
+    refused = plan(desk, "prime-rl", {"data": data["data"] | {"seq_len": 64}}, schema_python=python)
+
+    assert not accepted.blocked
+    assert ("prime-rl's own schema", "accepts the config") in {(i.subject, i.detail) for i in accepted.items}
+    (item,) = refused.blocked
+    assert item.subject == "config data.seq_len" and "prime-rl refuses it" in item.detail
+    assert not plan(desk, "prime-rl-rl", schema_python=python).blocked
+
+
+@pytest.mark.parametrize(
+    ("python", "why"), [("/nowhere/python", "can not be run"), (sys.executable, "No module named 'prime_rl'")]
+)
+def test_a_schema_that_can_not_be_asked_stops_the_run(desk: Desk, python: str, why: str) -> None:
+    (item,) = plan(desk, "prime-rl", schema_python=python).blocked
+    assert why in item.detail and "schema_python" in item.remedy

@@ -5,12 +5,14 @@ Facts were read from prime-rl's source of August 2026 (0.8.0): packages/prime-rl
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from tasks.pod.trainers.adapter import Needs, Places, Problem
+from tasks.pod.trainers.adapter import ModelSize, Needs, Places, Problem
 from tasks.pod.trainers.base import Base, without
+from tasks.pod.trainers.lora import Lora
 from tasks.pod.trainers.prime_rl import rl, sft
 from tasks.pod.trainers.prime_rl.keys import MOVED, SFT
 from tasks.pod.trainers.prime_rl.renderers import RENDERERS
@@ -18,6 +20,7 @@ from tasks.pod.trainers.references import dataset_needed
 from tasks.pod.trainers.schema import OURS, Key, check
 from tasks.pod.trainers.toml_config import parse
 
+_ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _NEW_SCHEDULE = "Set [ckpt] skip_scheduler = true: a new schedule begins over the steps that are left."
 
 
@@ -32,15 +35,20 @@ class PrimeRL(Base):
     options: Mapping[str, Key] = {
         "rl_reads_volume": Key("boolean", "true"),
         "extra_keys": Key("array", '["my_key"]', item=Key("text")),
+        "schema_python": Key("text", '"/opt/prime-rl/bin/python"'),
     }
 
-    def __init__(self, rl_reads_volume: bool = False, extra_keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self, rl_reads_volume: bool = False, extra_keys: Sequence[str] = (), schema_python: str | None = None
+    ) -> None:
         """
         Args:
             rl_reads_volume: the installed version loads weights from a path in all three roles.
             extra_keys: dotted keys that the installed version knows and we do not.
+            schema_python: a Python on the machine that plans, with prime-rl or prime-rl-configs installed.
         """
         self.rl_reads_volume, self.extra_keys = rl_reads_volume, tuple(extra_keys)
+        self.schema_python = schema_python
 
     def _with(self, options: Mapping[str, Any]) -> "PrimeRL":
         return PrimeRL(**options)
@@ -116,13 +124,21 @@ class PrimeRL(Base):
         )  # the rest comes from PET_… in the environment
         return ("torchrun", *where, "-m", "prime_rl.trainer.sft.train", "@", config_path)
 
-    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
-        """Weights as float32 and the optimizer's; `skip_optimizer` only skips loading it."""
-        model = sft.table(config, "trainer.model" if rl.is_rl(config) else "model")
-        if "lora" in model:
-            return None
-        name = sft.text(config, "trainer.optim" if rl.is_rl(config) else "optim", "type") or "adamw"
-        return parameters * (4 + {"adamw": 8, "muon": 8, "sgd": 4}.get(name, 0))
+    def checkpoint_bytes(self, config: Mapping[str, Any], model: ModelSize) -> int | None:
+        """Weights as float32, frozen ones too, and the optimizer's of what is trained; `skip_optimizer` only skips
+        loading it."""
+        above = "trainer." if rl.is_rl(config) else ""
+        name = sft.text(config, f"{above}optim", "type") or "adamw"
+        kept = {"adamw": 8, "muon": 8, "sgd": 4}.get(name, 0)
+        if "lora" not in sft.table(config, f"{above}model"):
+            return model.parameters * (4 + kept)
+        lora = sft.table(config, f"{above}model.lora")
+        adapted = tuple(lora.get("target_modules", _ADAPTED))
+        added = None if lora.get("modules_to_save") else Lora(lora.get("rank", 16), adapted).parameters(model)
+        return None if added is None else 4 * model.parameters + (4 + kept) * added
+
+    def own_schema(self) -> tuple[str, str] | None:
+        return (self.schema_python, str(Path(__file__).with_name("own_schema.py"))) if self.schema_python else None
 
     def reshards(self, config: Mapping[str, Any]) -> bool:
         """Weights and optimizer are; each rank's place in the data is its own."""

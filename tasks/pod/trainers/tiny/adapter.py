@@ -6,7 +6,7 @@ from typing import Any
 
 import tomli_w
 
-from tasks.pod.trainers.adapter import Needs, Places, Problem
+from tasks.pod.trainers.adapter import ModelSize, Needs, Places, Problem
 from tasks.pod.trainers.base import Base, without
 from tasks.pod.trainers.references import dataset_needed, dataset_problems, model_problems, resume_problems
 from tasks.pod.trainers.schema import OURS, check
@@ -74,9 +74,9 @@ class Tiny(Base):
     def ranks(self, gpus: int, nodes: int) -> int:
         return 1
 
-    def checkpoint_bytes(self, config: Mapping[str, Any], parameters: int) -> int | None:
+    def checkpoint_bytes(self, config: Mapping[str, Any], model: ModelSize) -> int | None:
         """Weights and AdamW's two moments as float32, and what headers and the state add."""
-        return 3 * 4 * parameters + _HEADERS
+        return 3 * 4 * model.parameters + _HEADERS
 
     def step_directory(self, step: int) -> str:
         return f"{self.checkpoints}/step_{step}"

@@ -48,6 +48,28 @@ def test_the_nodes_find_each_other_by_a_service_that_goes_with_their_job(k8s: Ku
     k8s.wait(lambda: k8s.real.api.find(k8s.core("services", "one")) is None, "the service to go")
 
 
+def test_the_nodes_meet_by_name(k8s: KubernetesBench) -> None:
+    """As torch's rendezvous does: the first one listens, and the others connect to it by its name."""
+    code = (
+        "import os, socket, time\n"
+        "place = (os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']))\n"
+        "if os.environ['NODE_RANK'] == '0':\n"
+        "    way, _ = socket.create_server(('', place[1])).accept()\n"
+        "    print('heard', way.recv(99).decode())\n"
+        "    raise SystemExit\n"
+        "while True:\n"
+        "    try:\n"
+        "        socket.create_connection(place, 5).sendall(socket.getfqdn().encode())\n"
+        "        raise SystemExit\n"
+        "    except OSError:\n"
+        "        time.sleep(0.2)"
+    )
+    k8s.cluster.jobs.submit(k8s.job("one", code, nodes=2, deadline_seconds=120))
+    assert k8s.ended("one").state == JobState.COMPLETED
+    owner = k8s.cluster.owner
+    assert list(k8s.cluster.jobs.logs("one")) == [f"heard one-1.one.{owner}.svc.cluster.local"]
+
+
 def test_one_that_fails_ends_all_and_is_named(k8s: KubernetesBench) -> None:
     code = (
         "import os, sys, time\n"
