@@ -82,10 +82,6 @@ def take_sweep(running: Running, page: Page) -> None:
     expect(page.get_by_text("Sweep", exact=False).first).to_be_visible(timeout=SLOW_MACHINE)
     save(page, "sweep-board")
     running.completed(flow_run)
-    open_artifact(running, page, flow_run, "lr-report")
-    expect(page.get_by_alt_text("What mattered")).to_be_visible(timeout=SLOW_MACHINE)
-    save(page, "sweep-page", top=page.get_by_text("Curves", exact=True))
-
     record, state = read_sweep(running.cluster, "research", "lr")
     found = board(record, state)
     with tempfile.TemporaryDirectory() as folder:
