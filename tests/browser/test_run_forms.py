@@ -90,7 +90,7 @@ def test_the_sweep_form_searches_with_the_axes_that_it_shows(running: Running, p
     form.fill(name=f"swept-{ui}", volume=VOLUME, set={"pace.step_seconds": 0})
     flow_run = form.submit()
 
-    running.completed(flow_run)
+    running.completed(flow_run, seconds=240)
     record, state = read_sweep(running.cluster, VOLUME, f"swept-{ui}")
     assert record.request.search.method == "halving" and state.trials == record.request.search.planned == 8
     assert all(4 <= node.start.point["data.batch_size"] <= 8 for node in state.nodes.values())
