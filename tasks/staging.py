@@ -13,6 +13,7 @@ from blocks.clusters.size import format_size
 from blocks.hub_access import HubAccess
 from tasks.errors import quiet_engine
 from tasks.events import announce_staged
+from tasks.plans.content import describe
 from tasks.plans.plan import Plan
 from tasks.plans.staged import refuse_misfit
 from tasks.runs.records import Dataset, Weights
@@ -76,8 +77,20 @@ def stage_data(cluster: Cluster, hub: HubAccess, volume: str, asked: DatasetRequ
     reporter = StagingReporter(f"dataset {asked.name}")
     dataset = stage_dataset(cluster, hub, volume, asked, reporter)
     reporter.finish(f"dataset {asked.name} version {dataset.version} is staged: {dataset.path}")
+    _tell_content(cluster, volume, dataset)
     announce_staged(volume, "dataset", asked.name, dataset.version or "", dataset.path)
     return dataset
+
+
+def _tell_content(cluster: Cluster, volume: str, dataset: Dataset) -> None:
+    """Say what is in it, and what is wrong with it, before anybody trains on it."""
+    asked = {"name": dataset.name, "version": dataset.version}
+    if (content := cluster.call(volume, "datasets.state", asked)["content"]) is None:
+        return
+    logger = get_run_logger()
+    logger.info("dataset %s has %s", dataset.name, describe(content))
+    for problem in content["problems"]:
+        logger.warning("dataset %s: %s", dataset.name, problem)
 
 
 def stage_inputs(cluster: Cluster, hub: HubAccess, plan: Plan) -> tuple[Weights, Dataset | None]:
