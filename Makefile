@@ -24,14 +24,15 @@ test-browser: .venv/.installed-dev ## Run the tests of the Prefect UI; needs Chr
 	@$(BIN)/python -m pytest -m browser tests/browser
 
 test-cluster: .venv/.installed-dev ## Run the tests on Kubernetes: a one-node one made here, or SLIPWAY_TEST_KUBECONFIG.
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "cluster and not alone"
-	@$(BIN)/python -m pytest -m "cluster and alone"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "cluster and not alone and not slow"
+	@$(BIN)/python -m pytest -m "cluster and alone and not slow"
+	@echo "Not run, for their length (ten minutes and more): $(BIN)/python -m pytest -m 'cluster and slow'"
 
 test-trainers: .venv/.installed-dev ## Run the tests with a real trainer; installs torch (gigabytes) into .slipway/trainers.
 	@test -x .slipway/trainers/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python .slipway/trainers
 	@$(BIN)/uv pip install --quiet --python .slipway/trainers/bin/python --torch-backend cpu torch transformers accelerate trl datasets 2>/dev/null \
 		|| $(BIN)/uv pip install --quiet --python .slipway/trainers/bin/python torch transformers accelerate trl datasets
-	@$(BIN)/python -m pytest -m trainers tests/trainers
+	@$(BIN)/python -m pytest -rs -m trainers tests/trainers
 
 lint: .venv/.installed-dev ## Check format, style and the floors of the house.
 	@$(BIN)/ruff format --check .

@@ -13,7 +13,7 @@ from flows.parameters import VolumeOrConfigs
 from flows.slots import skipped, this_flow_run
 from tasks.errors import EXPECTED
 from tasks.flow_runs import SHORTEST_SILENCE
-from tasks.reconciling import end_dead_flow_runs, find_orphans, follow_orphans
+from tasks.reconciling import end_dead_flow_runs, find_orphans, follow_orphans, show_found
 from tasks.stages.volume import usable_volumes
 from tasks.sweeping import drive_sweep, report_sweep
 
@@ -34,8 +34,9 @@ def reconcile(*, volume: VolumeOrConfigs = "", idle_minutes: Minutes = 10, clust
         return cast(dict[str, str], left_out)  # a schedule's, which nobody waits for
     place = cluster.connect()
     idle = timedelta(minutes=idle_minutes)
-    end_dead_flow_runs(max(idle, SHORTEST_SILENCE))
+    dead = end_dead_flow_runs(max(idle, SHORTEST_SILENCE))
     found = [find_orphans(place, name, idle) for name in ([volume] if volume else usable_volumes(place))]
+    show_found(found, dead)
     sweeps = [sweep for orphans in found for sweep in orphans.sweeps]
     # one follower a volume, and one a sweep: a long one must not keep the others waiting
     following = [follow_orphans.submit(place, o.volume, o.runs) for o in found if o.runs]

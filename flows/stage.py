@@ -7,8 +7,9 @@ from blocks.hub import HuggingFaceHub
 from flows.naming import flow_run_label
 from flows.parameters import NOTHING, Model, Patterns, SizeOrDefault, Volume
 from flows.sources import with_bucket
+from tasks.runs.records import Dataset, Weights
 from tasks.stages.source import DatasetRequest, WeightsToStage, hub_model
-from tasks.staging import resolve_snapshot, stage_data, stage_model, stage_own_weights, verify_model
+from tasks.staging import resolve_snapshot, show_staged, stage_data, stage_model, stage_own_weights, verify_model
 from tasks.volumes import parse_optional_size, provision
 
 
@@ -44,14 +45,16 @@ def stage(
         hub: Where the model is downloaded from.
     """
     place, access = cluster.connect(), hub.access()
+    found: list[Weights | Dataset] = []
     provision(place, volume, parse_optional_size(volume_size))
     if model:
         ref = hub_model(model, allow, ignore)
         snapshot = resolve_snapshot(place, access, volume, ref)
-        stage_model(place, access, volume, snapshot)
+        found.append(stage_model(place, access, volume, snapshot))
         if verify and snapshot.staged:
             verify_model(place, access, volume, snapshot)
     if own := with_bucket(weights):
-        stage_own_weights(place, volume, own)
+        found.append(stage_own_weights(place, volume, own))
     if data := with_bucket(dataset):
-        stage_data(place, access, volume, data)
+        found.append(stage_data(place, access, volume, data))
+    show_staged(volume, found)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from prefect import get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
 from prefect.client.orchestration import get_client
 from pydantic import BaseModel, ConfigDict
 
@@ -59,7 +60,25 @@ def find_orphans(cluster: Cluster, volume: str, idle: timedelta) -> Orphans:
     return Orphans(volume=volume, runs=tuple(launches), sweeps=tuple(sweeps))
 
 
-@task(name="end dead flow runs")
+def show_found(found: Sequence[Orphans], dead: Sequence[str]) -> None:
+    """Show what was taken up; pages of the runs and sweeps show how they go on."""
+    rows = [f"| flow run {name} | | it had sent no heartbeat: Prefect shows it as crashed now |" for name in dead]
+    for orphans in found:
+        for launched in orphans.runs:
+            end = launched.attempt.end
+            now = (
+                f"had {end.state}: {end.reason}" if end else f"attempt {launched.attempt.attempt} is live, and followed"
+            )
+            rows.append(f"| run {launched.plan.run} | {orphans.volume} | {now.replace('|', '/')} |")
+        rows += [f"| sweep {sweep.sweep} | {orphans.volume} | goes on |" for sweep in orphans.sweeps]
+    looked = ", ".join(orphans.volume for orphans in found) or "none"
+    text = f"### What nobody looked after\n\nVolumes looked at: {looked}.\n\n"
+    text += "| what | volume | now |\n|---|---|---|\n" + "\n".join(rows) if rows else "Everything is looked after."
+    said = f"{len(rows)} taken up" if rows else "everything is looked after"
+    create_markdown_artifact(key="reconciled", markdown=text, description=said)
+
+
+@task(name="end dead flow runs", task_run_name="end dead flow runs")
 def end_dead_flow_runs(silence: timedelta) -> list[str]:
     """Have Prefect show as crashed what it shows as running and nobody runs: the names of those flow runs.
 

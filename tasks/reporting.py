@@ -63,6 +63,9 @@ class RunReporter:
 
     def _notice_state(self, progress: Progress) -> bool:
         job, state = progress.job, state_of(progress)
+        if progress.end is not None:  # held: the warning says so
+            self._state = ""
+            return False
         if job is None or not job.live or state == self._state:
             return False
         self._state = state

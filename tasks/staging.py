@@ -1,17 +1,19 @@
 """Steps that stage: one job per snapshot or dataset version, a no-op where it is staged."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 from uuid import UUID
 
 from prefect import get_run_logger, task
-from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 from blocks.hub_access import HubAccess
 from tasks.errors import quiet_engine
 from tasks.events import announce_staged
+from tasks.plans.content import describe
 from tasks.plans.plan import Plan
 from tasks.plans.staged import refuse_misfit
 from tasks.runs.records import Dataset, Weights
@@ -75,8 +77,20 @@ def stage_data(cluster: Cluster, hub: HubAccess, volume: str, asked: DatasetRequ
     reporter = StagingReporter(f"dataset {asked.name}")
     dataset = stage_dataset(cluster, hub, volume, asked, reporter)
     reporter.finish(f"dataset {asked.name} version {dataset.version} is staged: {dataset.path}")
+    _tell_content(cluster, volume, dataset)
     announce_staged(volume, "dataset", asked.name, dataset.version or "", dataset.path)
     return dataset
+
+
+def _tell_content(cluster: Cluster, volume: str, dataset: Dataset) -> None:
+    """Say what is in it, and what is wrong with it, before anybody trains on it."""
+    asked = {"name": dataset.name, "version": dataset.version}
+    if (content := cluster.call(volume, "datasets.state", asked)["content"]) is None:
+        return
+    logger = get_run_logger()
+    logger.info("dataset %s has %s", dataset.name, describe(content))
+    for problem in content["problems"]:
+        logger.warning("dataset %s: %s", dataset.name, problem)
 
 
 def stage_inputs(cluster: Cluster, hub: HubAccess, plan: Plan) -> tuple[Weights, Dataset | None]:
@@ -90,6 +104,25 @@ def stage_inputs(cluster: Cluster, hub: HubAccess, plan: Plan) -> tuple[Weights,
         dataset = stage_data(cluster, hub, request.volume, request.dataset)
         refuse_misfit(cluster, plan, dataset)
     return weights, dataset
+
+
+def show_staged(volume: str, found: Sequence[Weights | Dataset]) -> None:
+    """Show what lies on the volume now, and how a config names it."""
+    text = f"### On volume `{volume}`\n\n| what | version | size | in a config |\n|---|---|---|---|\n"
+    text += "\n".join(f"| {' | '.join(_cells(one))} |" for one in found)
+    paths = "\n".join(one.path for one in found)  # long ones, in a box of their own that scrolls
+    text += f"\n\n### Where\n\n```text\n{paths}\n```"
+    names = ", ".join(one.name or one.path if isinstance(one, Dataset) else one.repo or one.path for one in found)
+    create_markdown_artifact(key=f"{volume}-staged", markdown=text, description=f"{names} on volume {volume}")
+
+
+def _cells(one: Weights | Dataset) -> tuple[str, ...]:
+    if isinstance(one, Dataset):
+        name = one.name or one.path.split("/")[1]
+        return f"dataset {name}", one.version or "", "", f"`datasets/{name}`"
+    size = format_size(one.bytes) if one.bytes else ""
+    named = one.repo or f"/volume/{one.path}"
+    return f"weights {one.repo or one.path}", (one.commit or "")[:12], size, f"`{named}`"
 
 
 class StagingReporter:

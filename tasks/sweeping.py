@@ -21,8 +21,9 @@ from blocks.hub_access import HubAccess
 from tasks.errors import quiet_engine
 from tasks.events import announce_checkpoint, announce_end, announce_sweep
 from tasks.plans.plan import Mark
-from tasks.reports.sweep_board import Board, board
+from tasks.reports.sweep_board import Board, Now, board
 from tasks.reports.sweep_page import board_page, drawn, read_curves, report_page
+from tasks.runs.follow import Progress
 from tasks.staging import stage_inputs
 from tasks.sweeps.claim import SweepPlanError, claim_sweep
 from tasks.sweeps.drive import Drive
@@ -138,6 +139,12 @@ def report_sweep(cluster: Cluster, record: SweepRecord) -> SweepResult:
     )
 
 
+def _waits(progress: Progress) -> str:
+    """What a trial's job waits for; "" for one that trains."""
+    job = progress.job
+    return job.reason or "its job is submitted" if job is not None and job.live and job.started_at is None else ""
+
+
 class _Reporter:
     """Shows what a drive does: a line for each run that begins or ends, one progress artifact, one page."""
 
@@ -183,12 +190,12 @@ class _Reporter:
 
     def _board(self, drive: Drive) -> Board:
         search = self._record.request.search
-        now = {run: (value_of(search, p.curve), p.step) for run, p in drive.watched.items()}
+        now = {run: Now(value_of(search, p.curve), p.step, _waits(p)) for run, p in drive.watched.items()}
         return board(self._record, drive.state, now)
 
     def _show(self, found: Board) -> None:
         sweep, text = self._record.sweep, found.conclusion
-        over = sum(1 for row in found.rows if row.state != "running")
+        over = sum(1 for row in found.rows if row.state not in ("running", "queued"))
         planned = max(len(found.rows), self._record.request.search.planned)
         share = 100.0 if found.state.over else min(99.0, 100 * over / planned)
         if self._bar is None or self._page is None:

@@ -229,7 +229,8 @@ def _lowest(story: "Story") -> str:
 def _image(story: "Story") -> str:
     ends = [attempt.end for attempt in story.record.attempts if attempt.end]
     digest = next((end.image_digest for end in reversed(ends) if end.image_digest), None)
-    return f"{story.record.plan.trainer.image or ''}{f' ({digest})' if digest else ''}"
+    image = story.record.plan.trainer.image or ("Slipway's own" if digest else "")
+    return f"{image} ({digest})" if digest else image
 
 
 def _attempt(attempt: "Attempt", state: "RunState") -> tuple[str, ...]:

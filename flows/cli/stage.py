@@ -92,6 +92,7 @@ def dataset(
     from blocks.settings import read_settings
     from flows.cli.config import dataset_request
     from flows.cli.launch import cluster_block, hub_block, run_plain_flow
+    from tasks.plans.content import describe
     from tasks.stages.resolve import resolve
     from tasks.stages.source import hub_dataset, s3_source
 
@@ -121,8 +122,10 @@ def dataset(
     if output is Output.JSON:
         show_json({"volume": volume, "name": name, **staged})
         return
-    size = f"{staged['files']} files, {format_size(staged['bytes'])}"
-    show_facts({"dataset": name, "version": staged["version"], "path": f"/volume/{staged['path']}", "size": size})
+    size = f"{staged['files']} file{'s' if staged['files'] != 1 else ''}, {format_size(staged['bytes'])}"
+    found = describe(staged["content"]) if staged["content"] else ""
+    facts = {"dataset": name, "version": staged["version"], "path": f"/volume/{staged['path']}"}
+    show_facts({**facts, "size": size, "content": found})
 
 
 @app.command(cls=NamedCommand)

@@ -43,3 +43,19 @@ def _main(formats: dict[str, Any]) -> list[str]:
     chosen = [name for name in formats if _MODULES.get(name.partition(".")[0]) == module]
     lines = [name for name in chosen if name.startswith("jsonl")]
     return lines or chosen  # beside lines, other JSON most likely describes them
+
+
+def describe(content: dict[str, Any]) -> str:
+    """What was found in a dataset, in a few words: "1 jsonl file with 120 rows of messages"."""
+    told = []
+    for name, found in content["formats"].items():
+        files = f"{found['files']} {name} file{'s' if found['files'] != 1 else ''}"
+        if name == "other":
+            told.append(files)
+            continue
+        if not found["rows"]:
+            told.append(f"{files} without rows")
+            continue
+        what = ", ".join(found["kinds"]) or ", ".join(found["columns"]) or "no columns that all have"
+        told.append(f"{files} with {found['rows']} row{'s' if found['rows'] != 1 else ''} of {what}")
+    return "; ".join(told) or "no files"

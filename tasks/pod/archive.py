@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import xxhash
 
@@ -73,6 +73,7 @@ def pack(source: Path, out: BinaryIO, have: Mapping[str, Arrived] | None = None)
     """
     files = count = written = 0
     hashes: dict[str, str] = {}
+    out = cast(BinaryIO, _Gathering(out))
     for entry in _entries(source):
         member = tarfile.TarInfo(f"{TREE}/{entry.path}" if entry.path else TREE)
         member.mode = stat.S_IMODE(entry.stat.st_mode) & 0o777
@@ -95,6 +96,28 @@ def pack(source: Path, out: BinaryIO, have: Mapping[str, Arrived] | None = None)
     out.write(bytes(-written % RECORD))
     out.flush()
     return Totals(files, count)
+
+
+class _Gathering:
+    """Small writes as large ones: each would be a message of its own on its way through a cluster's API."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._kept = bytearray()
+
+    def write(self, content: bytes) -> int:
+        if len(self._kept) + len(content) > CHUNK:
+            self.flush()
+        if len(content) < CHUNK:
+            self._kept += content
+        else:
+            self._out.write(content)
+        return len(content)
+
+    def flush(self) -> None:
+        self._out.write(bytes(self._kept))
+        self._kept.clear()
+        self._out.flush()
 
 
 def _entries(source: Path) -> Iterator[Entry]:

@@ -258,7 +258,8 @@ def explained(source: dict[str, Any]) -> Iterator[None]:
         raise _refusal(where, error.response) from error
     except NoCredentialsError as error:
         raise AccessError(
-            f"There are no credentials for {where}.", "Give the job a secret with AWS_ACCESS_KEY_ID, or say anonymous."
+            f"There are no credentials for {where}.",
+            "Say where they are kept in [buckets.NAME.credentials] (slipway.toml, or its block), or anonymous = true.",
         ) from error
     except NoRegionError as error:
         raise BadInputError(f"The region of {where} is not known.", "Name it.") from error

@@ -26,6 +26,9 @@ _PATIENCE = 8.0
 _RATE_LIMIT_PATIENCE = 300.0
 """Seconds that may be spent waiting because the Hub asked for it (429, Retry-After)."""
 
+WHERE_TOKEN = "the hub's token (slipway.toml, or its block in Prefect)"  # noqa: S105 - no token
+"""Where staging gets an HF_TOKEN from: not from the environment of whoever asks, unless that is where it is kept."""
+
 _NO_HUB = (AttributeError, KeyError, TypeError, ValueError)
 """What huggingface_hub raises when it is sent HTML, or JSON of another shape."""
 
@@ -157,11 +160,11 @@ def refusal(asked: Source, error: Exception) -> PodError:
     token = token_is_there()
     if isinstance(error, GatedRepoError):
         who = "the account of the HF_TOKEN in use has no access" if token else "no HF_TOKEN was given"
-        then = f"Ask for access at {page}" + ("." if token else ", and give a token of that account as HF_TOKEN.")
+        then = f"Ask for access at {page}" + ("." if token else f", and name a token of that account as {WHERE_TOKEN}.")
         return AccessError(f"The {asked} is gated, and {who}.", then)
     if isinstance(error, RepositoryNotFoundError):
         seen = "is missing, or private and not open to the HF_TOKEN in use" if token else "is missing or private"
-        then = "Check the name and the type" + ("." if token else "; for a private one, give an HF_TOKEN.")
+        then = "Check the name and the type" + ("." if token else f"; for a private one, name {WHERE_TOKEN}.")
         return NotThereError(f"The {asked} {seen} at {endpoint()}.", then)
     if isinstance(error, RevisionNotFoundError):
         return NotThereError(f"The {asked} has no revision {asked.revision!r}.", _name_branches(asked))
@@ -172,11 +175,13 @@ def refusal(asked: Source, error: Exception) -> PodError:
         what = "does not accept the HF_TOKEN in use" if token else "asks for a token"
         said = getattr(error, "server_message", None)
         reason = f"{status}: {said}" if said else f"{status}"
-        return AccessError(f"The Hub {what} for the {asked} ({reason}).", "Give a valid HF_TOKEN with read access.")
+        return AccessError(
+            f"The Hub {what} for the {asked} ({reason}).", f"Name a valid one with read access as {WHERE_TOKEN}."
+        )
     if status == 429:
         return UnreachableError(
             f"The Hub limits requests (429) for the {asked}{_for_how_long(error)}.",
-            "Ask again later, or give an HF_TOKEN.",
+            "Ask again later." if token else f"Ask again later, or name {WHERE_TOKEN}: the limits are higher then.",
         )
     if status >= 500:
         return UnreachableError(f"The Hub at {endpoint()} answers {status} for the {asked}.", "Ask again later.")

@@ -25,7 +25,7 @@ def training_page(progress: Progress, waits: Sequence[str]) -> str:
     newest = f"step {complete[-1]['step']}: `runs/{plan.run}/{complete[-1]['path']}`" if complete else "none yet"
     facts = {
         "how far": how_far(progress),
-        "started from": origin(plan, attempt.resume),
+        "started from": _linked(origin(plan, attempt.resume), plan),
         "attempt": f"{attempt.attempt}{', which ran already' if progress.launch.adopted else ''}",
         "waited for": "; ".join(waits) or "nothing",
         **beginning(plan, attempt, progress.curve.values()),
@@ -100,6 +100,14 @@ def origin(plan: PlanRecord, resume: Resume) -> str:
         return f"step {source.step} of {source.run or source.path}"
     weights = plan.resolved.weights
     return f"the base weights, {weights.repo}" if weights.repo else f"the base weights, {weights.path}"
+
+
+def _linked(text: str, plan: PlanRecord) -> str:
+    """With a link to the page of the run that this one was forked from."""
+    source = plan.resolved.source
+    if source is None or not source.run or not text.endswith(source.run):
+        return text
+    return f"{text.removesuffix(source.run)}[{source.run}](/artifacts/key/{source.run}-training)"
 
 
 def _because(state: str, reason: str) -> str:

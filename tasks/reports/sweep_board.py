@@ -11,6 +11,16 @@ from pydantic import BaseModel, ConfigDict
 from tasks.sweeps.log import Node, State
 from tasks.sweeps.plan import show_value
 from tasks.sweeps.records import SweepRecord
+from tasks.sweeps.rules import ALL_OVER
+
+
+@dataclass(frozen=True)
+class Now:
+    """What is seen of a run that is not over: its newest value and step, and what it waits for, if it does."""
+
+    value: float | None
+    step: int
+    waits: str = ""
 
 
 class Row(BaseModel):
@@ -37,6 +47,10 @@ class Row(BaseModel):
     hours: float
     gpu_hours: float
     reason: str
+
+
+_TOLD = ("queued", "failed", "stopped")
+"""States of which people ask why."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +100,11 @@ class Board:
         """The sweep in one line."""
         states = [row.state for row in self.rows]
         counts = ", ".join(
-            f"{states.count(s)} {s}" for s in ("completed", "running", "failed", "stopped") if s in states
+            f"{states.count(s)} {s}" for s in ("completed", "running", "queued", "failed", "stopped") if s in states
         )
-        where = f"over ({self.state.over.reason})" if self.state.over else "going on"
+        where = "going on"
+        if over := self.state.over:
+            where = "over" if over.reason == ALL_OVER else f"over ({over.reason})"
         best = self.best
         metric = self.record.request.search.metric
         found = f"; best {metric} {best.value:.4g}, {best.run}" if best and best.value is not None else ""
@@ -142,7 +158,7 @@ class Board:
             most: how many rows; None for all.
         """
         shown = self.rows[:most]
-        forked, unwell = self.forks, any(row.state in ("failed", "stopped") for row in shown)
+        forked, told = self.forks, any(row.state in _TOLD for row in shown)
         return [
             {
                 "": row.place or "",
@@ -152,17 +168,17 @@ class Board:
                 "step": row.step,
                 **{key: show_value(row.point.get(key)) for key in self.keys},
                 **({"forked from": f"step {row.parent_step} of {row.parent}" if row.parent else ""} if forked else {}),
-                **({"why": row.reason if row.state in ("failed", "stopped") else ""} if unwell else {}),
+                **({"why": row.reason if row.state in _TOLD else ""} if told else {}),
             }
             for row in shown
         ]
 
 
-def board(record: SweepRecord, state: State, now: Mapping[str, tuple[float | None, int]] | None = None) -> Board:
+def board(record: SweepRecord, state: State, now: Mapping[str, Now] | None = None) -> Board:
     """The leaderboard of a sweep.
 
     Args:
-        now: newest value and step of runs that train.
+        now: what is seen of runs that are not over.
     """
     ranked = state.ranked(record.request.search.sign)
     places = {node.start.run: place for place, node in enumerate(ranked, 1)}
@@ -172,23 +188,23 @@ def board(record: SweepRecord, state: State, now: Mapping[str, tuple[float | Non
     return Board(record, state, rows)
 
 
-def _row(node: Node, place: int | None, now: tuple[float | None, int] | None) -> Row:
+def _row(node: Node, place: int | None, now: Now | None) -> Row:
     start, end = node.start, node.end
-    value, step = now or (None, start.origin.step if start.origin else 0)
+    now = now or Now(None, start.origin.step if start.origin else 0)
     return Row(
         place=place,
         run=start.run,
         trial=start.trial,
         stage=start.stage,
-        state=end.state if end else "running",
-        value=end.value if end else value,
-        step=end.step if end else step,
+        state=end.state if end else "queued" if now.waits else "running",
+        value=end.value if end else now.value,
+        step=end.step if end else now.step,
         point=start.point,
         parent=start.origin.run if start.origin else None,
         parent_step=start.origin.step if start.origin else None,
         hours=end.hours if end else 0,
         gpu_hours=end.gpu_hours if end else 0,
-        reason=(end.reason if end and end.state != "completed" else "") or start.why,
+        reason=(end.reason if end and end.state != "completed" else "") or now.waits or start.why,
     )
 
 

@@ -51,19 +51,23 @@ def drawn(board: Board) -> list[str]:
 
 def board_page(board: Board) -> str:
     """The leaderboard while the sweep goes on."""
-    text = f"### Sweep `{board.record.sweep}`\n\n{_sentence(board.conclusion)}\n\n{_facts(board)}"
-    return f"{text}\n\n{_table(board)}"
+    return f"{_head(board)}\n\n{_table(board)}"
+
+
+def _head(board: Board) -> str:
+    return f"### Sweep `{board.record.sweep}`\n\n{_sentence(board.conclusion)}\n\n{_facts(board)}"
 
 
 def report_page(board: Board, curves: Curves) -> str:
     """The same with pictures and the lineage, once it is over."""
-    text = board_page(board)
+    text = _head(board)
     pictures = draw_all(board, curves)
     titles = {"curves": "Curves", "parallel": "What mattered", "slices": "Axis by axis"}
     for name, svg in pictures.items():
         text += f"\n\n### {titles[name]}\n\n![{titles[name]}]({data_uri(svg)})"
     if board.forks:
         text += f"\n\n### Lineage\n\n```text\n{tree(board)}\n```"
+    text += f"\n\n### Leaderboard\n\n{_table(board)}"
     if board.best:
         text += (
             f'\n\nTo train the best on, run the deployment **fork** with `run = "{board.best.run}"`, or on the command '
@@ -143,13 +147,22 @@ def _facts(board: Board) -> str:
 
 
 def _table(board: Board) -> str:
-    rows = board.table(_SHOWN)
+    """The leaderboard; its runs without the sweep's name, since there is little room."""
+    prefix = f"{board.record.sweep}-"
+    rows = [
+        {
+            key: str(cell).replace(prefix, "") if key in ("run", "forked from", "why") else cell
+            for key, cell in row.items()
+        }
+        for row in board.table(_SHOWN)
+    ]
     if not rows:
         return ""
     text = f"| {' | '.join(rows[0])} |\n|{'---|' * len(rows[0])}\n"
     text += "\n".join(f"| {' | '.join(str(cell).replace('|', '/') for cell in row.values())} |" for row in rows)
     more = len(board.rows) - len(rows)
-    return text + (f"\n\n… and {more} more." if more > 0 else "")
+    text += f"\n\n… and {more} more." if more > 0 else ""
+    return f"{text}\n\nThe name of each run begins with `{prefix}`."
 
 
 def _sentence(text: str) -> str:

@@ -9,6 +9,8 @@ from tasks.sweeps.proposals import Proposals, mutate, seeded
 from tasks.sweeps.spec import Search
 from tasks.sweeps.stopping import close, stops
 
+ALL_OVER = "all trials are over"
+
 
 class Seen(Protocol):
     """What was seen of runs; also of those that are over."""
@@ -60,7 +62,7 @@ def moves(sweep: str, search: Search, state: State, proposals: Proposals, seen: 
             return found
     if state.live:
         return []
-    return [Over(reason=state.closing.reason if state.closing else "all trials are over")]
+    return [Over(reason=state.closing.reason if state.closing else ALL_OVER)]
 
 
 def run_name(sweep: str, trial: int, stage: int = 0, mark: str = "r") -> str:

@@ -28,7 +28,7 @@ class Limits(Frozen):
         ge=1,
         le=MOST_POINTS,
         title="Trials",
-        description="How many trials. Empty: 20, and for a grid all of its points.",
+        description="How many trials. None: 20, and for a grid all of its points.",
         json_schema_extra=_at(0),
     )
     parallel: int = Field(
@@ -43,14 +43,14 @@ class Limits(Frozen):
         default=None,
         gt=0,
         title="GPU hours",
-        description="Once the trials have used so many, what runs is stopped and nothing new begins. Empty: no limit.",
+        description="Once the trials have used so many, what runs is stopped and nothing new begins. None: no limit.",
         json_schema_extra=_at(2),
     )
     hours: float | None = Field(
         default=None,
         gt=0,
         title="Hours",
-        description="So long after the sweep was planned, what runs is stopped. Empty: no limit.",
+        description="So long after the sweep was planned, what runs is stopped. None: no limit.",
         json_schema_extra=_at(3),
     )
 
@@ -62,7 +62,7 @@ class Stop(Frozen):
         default=None,
         allow_inf_nan=False,
         title="Target",
-        description="The sweep is over once a trial has completed with a metric as good as that. Empty: none.",
+        description="The sweep is over once a trial has completed with a metric as good as that. None: no target.",
         json_schema_extra=_at(0),
     )
     patience: int = Field(

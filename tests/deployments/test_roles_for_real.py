@@ -1,8 +1,6 @@
 """The shipped roles on a real API server: enough for everything that flows and people do, and nothing more."""
 
-import json
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,37 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.job import Job, JobState, Mount
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
-from tests.cluster.access import NAMESPACES, TestCluster, owner_of_its_own
-from tests.cluster.accounts import connect_as, give, make_account
+from tests.cluster.access import NAMESPACES, TestCluster, kubectl_of, owner_of_its_own
+from tests.cluster.accounts import SHIPPED, connect_as, give, make_account, rights, rules, used
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
-SHIPPED = Path(__file__).resolve().parents[2] / "deployments" / "kubernetes"
 GI = 2**30
-Right = tuple[str, str, str]
-
-
-def rules(file: str, name: str) -> list[dict[str, Any]]:
-    """Of a role that is shipped."""
-    for found in yaml.safe_load_all((SHIPPED / file).read_text()):
-        if found["metadata"]["name"] == name and "rules" in found:
-            return list(found["rules"])
-    raise LookupError(name)
-
-
-def rights(*roles: list[dict[str, Any]]) -> set[Right]:
-    return {
-        (group, resource, verb)
-        for role in roles
-        for rule in role
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
 
 
 @pytest.fixture
@@ -97,19 +73,6 @@ def wait_until(look: Any) -> None:
         time.sleep(0.3)
 
 
-def used(kubernetes: TestCluster, account: str) -> set[Right]:
-    """The rights that an account took, as the API server noted them."""
-    log = Path(kubernetes.kubeconfig).parent.parent / "logs" / "audit.log"
-    found = set()
-    for line in log.read_text().splitlines():
-        event = json.loads(line)
-        what = event.get("objectRef") or {}
-        if event["user"]["username"] == account and event["responseStatus"]["code"] < 400:
-            resource = "/".join(filter(None, (what["resource"], what.get("subresource"))))
-            found.add((what.get("apiGroup", ""), resource, event["verb"]))
-    return found
-
-
 def test_the_role_of_flows_is_enough_and_each_of_its_rights_is_used(
     flows: KubernetesCluster, kubernetes: TestCluster, owner: str
 ) -> None:
@@ -123,21 +86,6 @@ def test_the_role_of_flows_is_enough_and_each_of_its_rights_is_used(
     unseen = {("", "pods/exec", "create"), ("", "events", "list")}
     assert given - taken <= unseen
     assert taken - given <= {("authorization.k8s.io", "selfsubjectaccessreviews", "create")}
-
-
-@pytest.mark.parametrize("verb", ["get", "create"])
-def test_exec_takes_both_of_its_verbs(kubernetes: TestCluster, owner: str, verb: str) -> None:
-    admin = kubernetes.connect(owner)
-    admin.volumes.create("shelf", GI)
-    less = [
-        {**rule, "verbs": [v for v in rule["verbs"] if v != verb]} if rule["resources"] == ["pods/exec"] else rule
-        for rule in rules("owner/roles.yaml", "slipway")
-    ]
-    make_account(admin.api, owner, "less", less)
-    cluster = connect_as(kubernetes, admin.api, owner, "less")
-    cluster.api.patience_seconds = 5
-    with pytest.raises(SlipwayError, match=r"forbidden|403"):
-        cluster.call("shelf", "volume.usage", {})
 
 
 def test_flows_can_read_no_secret_and_delete_no_volume(flows: KubernetesCluster, kubernetes: TestCluster) -> None:
@@ -159,10 +107,6 @@ def test_flows_can_read_no_secret_and_delete_no_volume(flows: KubernetesCluster,
 def test_what_is_shipped_is_accepted_by_an_api_server(
     kubernetes: TestCluster, owner: str, tmp_path: Path, part: str
 ) -> None:
-    beside = Path(kubernetes.kubeconfig).parent.parent / "bin" / "kubectl"
-    kubectl = str(beside) if beside.exists() else shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("there is no kubectl")
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
     kubernetes.connect(owner).api.patch(f"{NAMESPACES}/{owner}", label)
     overlay = tmp_path / "overlay"
@@ -170,7 +114,7 @@ def test_what_is_shipped_is_accepted_by_an_api_server(
     shipped = os.path.relpath(SHIPPED / part, overlay)
     (overlay / "kustomization.yaml").write_text(f"namespace: {owner}\nresources: [{shipped}]\n")
     made = subprocess.run(
-        [kubectl, "--kubeconfig", kubernetes.kubeconfig, "apply", "--dry-run=server", "-k", str(overlay)],
+        [*kubectl_of(kubernetes), "apply", "--dry-run=server", "-k", str(overlay)],
         capture_output=True,
         text=True,
         check=False,

@@ -47,7 +47,13 @@ def test_a_sweep_whose_flow_is_killed_twice_loses_nothing_and_launches_nothing_t
     running: Running, method: str
 ) -> None:
     sweep = f"killed-{method}"
-    search = {"method": method, "metric": "val_loss", **SWEEPS[method]}
+    asked = {
+        "name": sweep,
+        "volume": VOLUME,
+        "set": STEPS[method],
+        "search": {"method": method, "metric": "val_loss", **SWEEPS[method]},
+        "trainer": {"kind": "tiny", "resources": {"cpus": 0.2}},
+    }
 
     def state() -> State:
         return read_sweep(running.cluster, VOLUME, sweep)[1]
@@ -58,12 +64,17 @@ def test_a_sweep_whose_flow_is_killed_twice_loses_nothing_and_launches_nothing_t
         return sweep in {shown["sweep"] for shown in sweeps}
 
     for moment in MOMENTS[method]:
-        flow_run = running.run("sweep/local", name=sweep, volume=VOLUME, set=STEPS[method], search=search)
-        until(lambda moment=moment: begun() and moment(state()), "the moment to kill its flow", seconds=300)  # type: ignore[misc]
+        flow_run = running.run_from_shell("sweep/local", **asked)
+        before = state().turns if begun() else 0
+
+        def ripe(moment: Callable[[State], bool] = moment, before: int = before) -> bool:
+            return begun() and state().turns > before and moment(state())
+
+        until(ripe, "the moment to kill its flow", seconds=300)
         kill_flow(flow_run)
         assert state().over is None, "it was over before it could be killed"
         running.wait(flow_run, "CRASHED", "FAILED")
-    running.completed(running.run("sweep/local", name=sweep, volume=VOLUME, set=STEPS[method], search=search), 600)
+    running.completed(running.run_from_shell("sweep/local", **asked), 600)
 
     end = state()
     assert end.over is not None and not end.live

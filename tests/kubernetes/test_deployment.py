@@ -1,11 +1,8 @@
 """The main job as pods, started as people start it: `prefect deployment run`."""
 
-import contextlib
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from tasks.runs.launch import read_run
 from tests.cluster.access import TestCluster
 from tests.conftest import Running
 from tests.kubernetes.conftest import on_this_machine
+from tests.kubernetes.spread import argv_of_all, found_in_objects
 
 pytestmark = pytest.mark.cluster
 
@@ -63,7 +61,7 @@ def test_the_pipeline_runs_as_pods_and_tells_its_token_to_nobody(
         running.completed(asked, seconds=800)
     assert len(argv) > 100
     assert not [words for words in argv if TOKEN in words]
-    assert found_in_objects(cluster) == []
+    assert found_in_objects(cluster, TOKEN) == []
     for file in Path(running.env["PREFECT_HOME"]).glob("prefect.db*"):
         assert TOKEN.encode() not in file.read_bytes()
     if kubernetes.ours:
@@ -74,38 +72,6 @@ def test_the_pipeline_runs_as_pods_and_tells_its_token_to_nobody(
     assert [job.state for job in cluster.jobs.find({"slipway.dev/volume": "research"})] == [JobState.COMPLETED] * 2
     child = read_run(cluster, "research", "alpha-fork")
     assert child.last and child.last.resume.kind == "hold" and child.last.resume.step == 60
-
-
-@contextmanager
-def argv_of_all() -> Iterator[set[str]]:
-    """The command lines of all processes of this machine while the block runs, those in pods included."""
-    seen: set[str] = set()
-    ended = threading.Event()
-
-    def look() -> None:
-        while not ended.wait(0.3):
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
-                with contextlib.suppress(OSError):
-                    seen.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    try:
-        yield seen
-    finally:
-        ended.set()
-        looking.join()
-
-
-def found_in_objects(cluster: KubernetesCluster) -> list[str]:
-    """Objects and logs of the namespace that have the token, Secrets aside."""
-    core, found = f"/api/v1/namespaces/{cluster.owner}", []
-    kinds = [f"{core}/{kind}" for kind in ("pods", "events", "configmaps", "persistentvolumeclaims", "services")]
-    for path in (*kinds, f"/apis/batch/v1/namespaces/{cluster.owner}/jobs"):
-        found += [path for item in cluster.api.items(path) if TOKEN in str(item)]
-    for job in cluster.jobs.find({}):
-        found += [job.name for line in cluster.jobs.logs(job.name) if TOKEN in line]
-    return found
 
 
 def test_cancelling_the_flow_stops_the_pod(running: Running, block: object, cluster: KubernetesCluster) -> None:

@@ -179,7 +179,7 @@ class Api:
             else:
                 if answer.status < 400:
                     return answer
-                refusal = self._refusal(answer.status, answer.data)
+                refusal = self.refusal(answer.status, answer.data)
                 if answer.status not in _PASSING or _for_good(refusal) or time.monotonic() + wait > give_up:
                     raise refusal
                 wait = max(wait, float(answer.headers.get("Retry-After") or 0))
@@ -204,12 +204,13 @@ class Api:
         )
         return answer.response
 
-    def _refusal(self, status: int, body: bytes) -> ApiError:
+    def refusal(self, status: int, body: bytes) -> ApiError:
+        """What an answer says that is no success."""
         try:
             said: Json = json.loads(body)
         except ValueError:
             said = {"message": body.decode(errors="replace")[:500]}
-        message = str(said.get("message", "")).rstrip(".") or f"HTTP {status}"
+        message = str(said.get("message", "")).rstrip(".: ") or f"HTTP {status}"
         remedy = _REMEDIES.get(status, "Mend what it names, and ask again.")
         return ApiError(f"Cluster {self.name!r} refuses: {message}.", remedy, status, str(said.get("reason", "")))
 

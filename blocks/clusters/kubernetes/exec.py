@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from blocks.clusters.errors import SlipwayError
-from blocks.clusters.kubernetes.api import Api
+from blocks.clusters.kubernetes.api import Api, ApiError
 from blocks.clusters.kubernetes.place import Place
 
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ def execute(
 
     Raises:
         BrokenExecError: the connection could not be made, or broke; the program may have run.
+        ApiError: it is not for this user.
     """
     until = time.monotonic() + timeout_seconds
     process = Process(api, place, pod, container, command)
@@ -266,8 +267,13 @@ def _connect(
     try:
         made: WebSocket = untyped.create_websocket(api.configuration, url, headers)
     except websocket.WebSocketBadStatusException as error:
-        said = (error.resp_body or b"").decode(errors="replace")
-        raise BrokenExecError(f"No program can be started in pod {pod}: {said or error}.", "Try again.") from error
+        refusal = api.refusal(error.status_code, error.resp_body or b"")
+        if refusal.status == 403:
+            remedy = "Ask whoever runs the cluster for the right to get and to create pods/exec."
+            raise ApiError(refusal.what, remedy, refusal.status, refusal.reason) from error
+        if refusal.status == 401:
+            raise refusal from error
+        raise BrokenExecError(f"No program can be started in pod {pod}: {refusal.what}", "Try again.") from error
     except (websocket.WebSocketException, OSError) as error:
         raise BrokenExecError(f"The pod {pod} can not be reached: {error}.", "Try again.") from error
     return made

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.plans.content import misfit
+from tasks.plans.content import describe, misfit
 from tasks.pod import datasets
 from tasks.pod.contents import look_into
 from tasks.pod.layout import Layout
@@ -253,3 +253,16 @@ def test_what_is_found_is_in_the_manifest(tmp_path: Path) -> None:
 
     assert state["content"]["formats"]["jsonl"]["rows"] == 1
     assert state["content"]["problems"][0].startswith("train.jsonl line 2 is no JSON")
+
+
+def test_what_is_in_a_dataset_is_told_in_a_few_words(tmp_path: Path) -> None:
+    found = _look(
+        tmp_path, a__jsonl=_lines({"prompt": "x", "completion": "y"}), b__csv="q\n1\n2\n", c__md="c", d__json="[]"
+    )
+    assert describe(found).split("; ") == [
+        "1 csv file with 2 rows of q",
+        "1 json file without rows",
+        "1 jsonl file with 1 row of prompt+completion",
+        "1 other file",
+    ]
+    assert describe(_look(tmp_path)) == "no files"

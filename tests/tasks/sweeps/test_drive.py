@@ -1,23 +1,28 @@
-"""Sweeps with real trainers on the local cluster, driven by a process that is killed twice."""
+"""Sweeps with real trainers, driven by a process that is killed twice: on the local cluster, and, where somebody has
+ten minutes, on Kubernetes (`pytest -m "cluster and slow"`)."""
 
 import contextlib
+import pickle
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from blocks.clusters.local.cluster import LocalCluster
+from blocks.hub_access import HubAccess
 from deployments.stack import PROJECT
 from tasks.runs.job import RUN_LABEL, VOLUME_LABEL
 from tasks.runs.launch import read_run
 from tasks.sweeps.drive import Drive
 from tasks.sweeps.log import Start, State, read_entry
 from tasks.sweeps.records import SweepRecord, read_sweep
+from tests.cluster.access import TestCluster, owner_of_its_own
+from tests.kubernetes.conftest import on_this_machine
 from tests.tasks.conftest import Desk
 from tests.tasks.sweeps.conftest import SweepDesk, search
 
@@ -25,14 +30,16 @@ AXES = {"optim.lr": {"choices": [0.001, 0.004, 0.01]}, "data.batch_size": {"choi
 
 
 def drive_and_kill_twice(
-    sweeps: SweepDesk, root: Path, record: SweepRecord, *moments: Callable[[State], bool]
+    sweeps: SweepDesk, folder: Path, record: SweepRecord, *moments: Callable[[State], bool]
 ) -> State:
     """Drive a sweep in processes of their own; each is killed at a moment, the last one comes to the end."""
     cluster, volume = sweeps.desk.cluster, sweeps.desk.volume
-    argv = [sys.executable, "-m", "tests.tasks.sweeps.driving", str(root), volume, record.sweep]
+    pickled = folder / "cluster.pickle"
+    pickled.write_bytes(pickle.dumps(cluster))
+    argv = [sys.executable, "-m", "tests.tasks.sweeps.driving", str(pickled), volume, record.sweep]
     for moment in moments:
         process = subprocess.Popen(argv, cwd=PROJECT)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not moment(state := read_sweep(cluster, volume, record.sweep)[1]):
             assert time.monotonic() < deadline and process.poll() is None, state
             time.sleep(0.05)
@@ -56,16 +63,26 @@ def check_none_twice_and_none_forgotten(sweeps: SweepDesk, state: State) -> None
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "cluster"
+def on_pods(kubernetes: TestCluster, hub_url: str, demo_assets: Path) -> Iterator[SweepDesk]:
+    with owner_of_its_own(kubernetes) as owner:
+        cluster = kubernetes.connect(owner, pod_patch=on_this_machine(demo_assets))
+        yield SweepDesk(Desk(cluster, HubAccess(endpoint=hub_url), demo_assets))
 
 
-def test_a_grid_of_twelve_goes_on_where_it_was_killed(sweeps: SweepDesk, root: Path) -> None:
+SLOW = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(3600)]
+either = pytest.mark.parametrize("found", ["sweeps", pytest.param("on_pods", marks=SLOW)])
+
+
+@either
+def test_a_grid_of_twelve_goes_on_where_it_was_killed(
+    found: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    sweeps: SweepDesk = request.getfixturevalue(found)
     how = search("grid", AXES, limits={"parallel": 4})
     record = sweeps.record(sweeps.request("g", how, max_steps=2, ckpt__interval=2))
 
     state = drive_and_kill_twice(
-        sweeps, root, record, lambda s: len(s.nodes) > len(s.live), lambda s: len(s.nodes) - len(s.live) >= 5
+        sweeps, tmp_path, record, lambda s: len(s.nodes) > len(s.live), lambda s: len(s.nodes) - len(s.live) >= 5
     )
 
     check_none_twice_and_none_forgotten(sweeps, state)
@@ -77,13 +94,17 @@ def test_a_grid_of_twelve_goes_on_where_it_was_killed(sweeps: SweepDesk, root: P
     assert config["optim"]["lr"] == best.start.point["optim.lr"]
 
 
-def test_halving_of_27_forks_the_best_third_of_each_rung(sweeps: SweepDesk, root: Path) -> None:
+@either
+def test_halving_of_27_forks_the_best_third_of_each_rung(
+    found: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    sweeps: SweepDesk = request.getfixturevalue(found)
     how = search("halving", limits={"parallel": 6}, halving={"min_steps": 1, "factor": 3, "rungs": 3})
     record = sweeps.record(sweeps.request("h", how, ckpt__interval=9))
 
     state = drive_and_kill_twice(
         sweeps,
-        root,
+        tmp_path,
         record,
         lambda s: len(s.nodes) - len(s.live) >= 3,
         lambda s: any(node.start.stage for node in s.nodes.values()),
@@ -98,15 +119,17 @@ def test_halving_of_27_forks_the_best_third_of_each_rung(sweeps: SweepDesk, root
         assert parent in mine[: len(mine) // 3], "it was among the best third of those that had come so far"
         source = read_run(sweeps.desk.cluster, "v", run).plan.resolved.source
         assert source is not None and (source.run, source.step) == (parent, done.nodes[parent].end.step)  # type: ignore[union-attr]
-        assert (root / "volumes" / "me" / "v" / source.hold).is_dir(), "the fork holds what it began from"
+        assert sweeps.desk.cluster.call("v", "transfer.ls", {"path": source.hold, "recursive": False})["entries"]
 
 
-def test_a_population_of_eight_over_four_intervals(sweeps: SweepDesk, root: Path) -> None:
+@either
+def test_a_population_of_eight_over_four_intervals(found: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    sweeps: SweepDesk = request.getfixturevalue(found)
     pbt = {"population": 8, "interval": 5, "intervals": 4}
     how = search("pbt", limits={"parallel": 8}, pbt=pbt, seed=3)
     record = sweeps.record(sweeps.request("p", how, ckpt__interval=5, pace__step_seconds=0.25))
 
-    state = drive_and_kill_twice(sweeps, root, record, lambda s: len(s.live) >= 8, lambda s: 1 in s.intervals)
+    state = drive_and_kill_twice(sweeps, tmp_path, record, lambda s: len(s.live) >= 8, lambda s: 1 in s.intervals)
 
     check_none_twice_and_none_forgotten(sweeps, state)
     assert state.trials == 8 and sorted(state.intervals) == [1, 2, 3]
