@@ -32,7 +32,7 @@ test-trainers: .venv/.installed-dev ## Run the tests with a real trainer; instal
 	@test -x .slipway/trainers/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python .slipway/trainers
 	@$(BIN)/uv pip install --quiet --python .slipway/trainers/bin/python --torch-backend cpu torch transformers accelerate trl datasets 2>/dev/null \
 		|| $(BIN)/uv pip install --quiet --python .slipway/trainers/bin/python torch transformers accelerate trl datasets
-	@$(BIN)/python -m pytest -m trainers tests/trainers
+	@$(BIN)/python -m pytest -rs -m trainers tests/trainers
 
 lint: .venv/.installed-dev ## Check format, style and the floors of the house.
 	@$(BIN)/ruff format --check .

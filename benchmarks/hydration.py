@@ -7,6 +7,7 @@ node's disk are below `$SLIPWAY_BENCH_DISK`, else where temporary files go: thre
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ _ROOM = 4 / 3
 
 
 def main(megabytes: int = 4096, rounds: int = 3, slow_megabytes: int = 512) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # gigabytes are not left behind
     print(machine())
     with tempfile.TemporaryDirectory(dir=os.environ.get("SLIPWAY_BENCH_DISK")) as folder:
         disk = Path(folder)

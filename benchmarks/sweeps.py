@@ -1,8 +1,10 @@
 """What a sweep costs beside its trials: 200 trials of one step, two at a time, against Ray Tune doing the same, and
 against a plain pool of two that starts the same trainer: what the trainer itself takes.
 
-`RAY_PYTHON=PYTHON python -m benchmarks.sweeps [TRIALS [ROUNDS]]`: Ray is measured where PYTHON has `ray[tune]`; it
-is no dependency of ours. `python -m benchmarks.sweeps simulate [TRIALS]` drives many trials on a simulated cluster.
+`python -m benchmarks.sweeps [TRIALS [ROUNDS]]` installs `ray[tune]`, which is no dependency of ours, into an
+environment of its own, `.slipway/ray` (`RAY_PYTHON=PYTHON` names another one that has it; empty, Ray is left out). It
+prints what it has after each round. `python -m benchmarks.sweeps simulate [TRIALS]` drives many trials on a simulated
+cluster.
 """
 
 import os
@@ -17,7 +19,8 @@ from benchmarks.simulation import simulate
 
 PROJECT = Path(__file__).resolve().parent.parent
 ADOPTING = Path(__file__).with_name("adopting.py")
-TRIALS, ROUNDS = 200, 3
+RAY = PROJECT / ".slipway" / "ray"
+TRIALS, ROUNDS = 200, 1
 
 
 def main(trials: int = TRIALS, rounds: int = ROUNDS) -> None:
@@ -45,13 +48,23 @@ def _compare(root: Path, trials: int, rounds: int) -> None:
         return _measure([python, "-m", "benchmarks.trials", "pool", str(root / "round-0"), count])
 
     variants = {"slipway": ours, "pool of two": pool}
-    ray = os.environ.get("RAY_PYTHON")
+    ray = os.environ["RAY_PYTHON"] if "RAY_PYTHON" in os.environ else _ray()
     script = str(Path(__file__).with_name("ray_tune.py"))
     if ray:
         config = str(root / "round-0" / "by-hand" / "config.toml")
         for name, reuse in (("ray tune", "0"), ("ray tune, reused actors", "1")):
             variants[name] = lambda _, reuse=reuse: _measure([ray, script, python, config, count, reuse])
-    taken = interleaved(variants, rounds)
+    taken: dict[str, list[Sample]] = {name: [] for name in variants}
+    for number in range(rounds):
+        this_round = {name: lambda _, take=take, number=number: take(number) for name, take in variants.items()}
+        for name, samples in interleaved(this_round, 1).items():
+            taken[name] += samples
+        _show(taken, trials)
+    if not ray:
+        print("\nRay Tune was not measured: RAY_PYTHON names no Python that has it.")
+
+
+def _show(taken: dict[str, list[Sample]], trials: int) -> None:
     base = statistics.median(s.cpu for s in taken["pool of two"])
     table(
         f"{trials} trials of one step, two at a time",
@@ -68,8 +81,16 @@ def _compare(root: Path, trials: int, rounds: int) -> None:
             for name, samples in taken.items()
         ],
     )
-    if not ray:
-        print("\nRay Tune was not measured: RAY_PYTHON names no Python that has it.")
+
+
+def _ray() -> str:
+    """A Python that has Ray Tune, installed once."""
+    python = RAY / "bin" / "python"
+    if not python.exists():
+        print("installing ray[tune] into .slipway/ray", file=sys.stderr, flush=True)
+        subprocess.run([sys.executable, "-m", "venv", str(RAY)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "ray[tune]==2.60.0"], check=True)
+    return str(python)
 
 
 def _measure(argv: list[str]) -> Sample:

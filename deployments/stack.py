@@ -129,7 +129,7 @@ class Stack:
         if noted(self.state, "worker"):
             return
         command = [sys.executable, "-m", "prefect", "worker", "start"]
-        env = {**running.environment(), "PREFECT_WORKER_QUERY_SECONDS": "2"}
+        env = {**running.environment(), "PREFECT_WORKER_QUERY_SECONDS": "1"}
         start_noted(self.state, "worker", [*command, "--pool", POOL, "--type", "process", "--name", POOL], env)
 
     def _deploy(self, running: Server) -> None:

@@ -62,7 +62,16 @@ class Running:
         return done.stdout
 
     def run(self, deployment: str, **parameters: object) -> str:
-        """Start a deployment run as a person would and return its id."""
+        """Start a deployment run as `prefect deployment run` does, without the seconds that takes to start; its id."""
+        flow, name = deployment.split("/")
+        found = self.api("GET", f"/deployments/name/{flow}/{name}")
+        assert isinstance(found, dict)
+        made = self.api("POST", f"/deployments/{found['id']}/create_flow_run", {"parameters": parameters})
+        assert isinstance(made, dict)
+        return str(made["id"])
+
+    def run_from_shell(self, deployment: str, **parameters: object) -> str:
+        """Start a deployment run as a person does at a shell; its id."""
         said = self.prefect("deployment", "run", deployment, "--params", json.dumps(parameters))
         return next(line.split()[-1] for line in said.splitlines() if "UUID" in line)
 

@@ -53,6 +53,9 @@ def describe(content: dict[str, Any]) -> str:
         if name == "other":
             told.append(files)
             continue
+        if not found["rows"]:
+            told.append(f"{files} without rows")
+            continue
         what = ", ".join(found["kinds"]) or ", ".join(found["columns"]) or "no columns that all have"
         told.append(f"{files} with {found['rows']} row{'s' if found['rows'] != 1 else ''} of {what}")
     return "; ".join(told) or "no files"

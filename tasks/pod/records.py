@@ -4,12 +4,15 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from tasks.pod.errors import ChangedError
 
-Shape = Mapping[str, type | tuple[type, ...]]
+Shape = Mapping[str, "type | tuple[type, ...] | Shape"]
+"""What a record has at least: by key the type of its value (`datetime`: one as ISO text), or the shape of a table."""
+
 NOTHING: Shape = {}
 
 
@@ -57,18 +60,40 @@ def read_record(path: Path, shape: Shape = NOTHING) -> dict[str, Any]:
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ChangedError(
             f"The record {path} is damaged: {error}.", "Restore it from a backup of the volume."
         ) from error
     if not isinstance(record, dict):
         raise ChangedError(f"The record {path} is no JSON object.", "Restore it from a backup of the volume.")
-    if wrong := [key for key, kind in shape.items() if key not in record or not isinstance(record[key], kind)]:
+    if wrong := _wrong(record, shape):
         raise ChangedError(
             f"The record {path} is damaged: it has no {', '.join(wrong)}, or another kind of value there.",
             "Restore it from a backup of the volume.",
         )
     return record
+
+
+def _wrong(record: Mapping[str, Any], shape: Shape) -> list[str]:
+    """The keys, dotted, that are not there or have another kind of value."""
+    found = []
+    for key, kind in shape.items():
+        value = record.get(key)
+        if isinstance(kind, Mapping):
+            found += [f"{key}.{inner}" for inner in _wrong(value, kind)] if isinstance(value, dict) else [key]
+        elif key not in record or not _is(value, kind):
+            found.append(key)
+    return found
+
+
+def _is(value: Any, kind: type | tuple[type, ...]) -> bool:
+    if kind is not datetime:
+        return isinstance(value, kind)
+    try:
+        datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def read_if_there(path: Path, shape: Shape = NOTHING) -> dict[str, Any] | None:

@@ -167,7 +167,7 @@ def _of_run(
         raise BadInputError(
             f"runs/{run}/{trainer['checkpoints']} is a link.", "Remove it, or prune the run it leads to."
         )
-    wanted = plan.get("request", {}).get("retention") or {}
+    wanted = (plan.get("request") or {}).get("retention") or {}
     own = Policy(wanted.get("keep_last"), wanted.get("keep_every"))
     policy = said if said.says_something and (named or not own.says_something) else own
     answer: dict[str, Any] = {"run": run, "policy": vars(policy), "kept": [], "deleted": []}

@@ -122,6 +122,8 @@ def _lines(file: IO[bytes], most: int | None) -> Iterator[Row]:
 def _object(text: str | bytes, where: str) -> dict[str, Any]:
     try:
         row = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise NoRowsError(f"{where} is no JSON: {error.msg}, column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         raise NoRowsError(f"{where} is no JSON: {error}") from None
     if not isinstance(row, dict):

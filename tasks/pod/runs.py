@@ -16,10 +16,10 @@ from tasks.pod.metrics import by_step, last_metrics, read_metrics
 
 PLAN: records.Shape = {
     "run": str,
-    "trainer": dict,
+    "trainer": {"checkpoints": str, "metrics": str, "checkpoint_format": (str, NoneType)},
     "resolved": dict,
     "max_steps": (int, NoneType),
-    "created_at": str,
+    "created_at": datetime,
 }
 _ATTEMPT_RECORD: records.Shape = {"attempt": int, "resume": dict}
 _FOLLOWED = "followed.json"

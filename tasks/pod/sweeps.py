@@ -2,6 +2,7 @@
 that drive one sweep, only one can write the next turn, and the other reads it. What they mean is `tasks.sweeps`'."""
 
 import re
+from datetime import datetime
 from typing import Any
 
 from tasks.pod import records, runs
@@ -9,7 +10,7 @@ from tasks.pod.errors import ChangedError, PodError
 from tasks.pod.layout import Layout
 from tasks.pod.prepare import prepare
 
-PLAN: records.Shape = {"sweep": str, "request": dict, "created_at": str}
+PLAN: records.Shape = {"sweep": str, "request": dict, "created_at": datetime}
 _TURN_RECORD: records.Shape = {"by": str, "entries": list}
 _TURN = re.compile(r"([0-9]{8})\.json")
 

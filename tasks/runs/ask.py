@@ -11,6 +11,7 @@ from blocks.trainer_settings import TrainerSettings
 from tasks.pod.trainers.schema import OURS, check
 from tasks.pod.trainers.table import adapter
 from tasks.pod.trainers.toml_config import set_keys
+from tasks.pod.trainers.yaml_config import check_values
 from tasks.runs.launch import read_run
 from tasks.runs.request import IN_PLACE, ForkOf, Retention, RunRequest, WeightsRequest
 from tasks.stages.source import DatasetRequest
@@ -41,6 +42,7 @@ def ask_run(
         UsageError: no volume is named, or the size is none.
     """
     asked = set_keys(adapter(trainer.kind, trainer.options).parse(config), changes or {})
+    check_values(asked)
     volume = volume or _text(asked, "volume")
     size = volume_size or _text(asked, "volume_size")
     if volume is None:

@@ -172,6 +172,13 @@ class State:
     _to_better: float = math.inf
 
     def apply(self, entry: Entry) -> None:
+        """Raises: SlipwayError: it speaks of a run that no entry before it began."""
+        about = entry.replaces if isinstance(entry, Start) else getattr(entry, "run", None)
+        if about is not None and about not in self.nodes:
+            raise SlipwayError(
+                f"The log of a sweep is damaged: it speaks of run {about!r}, and nothing in it begins that.",
+                "Restore the sweep's log from a backup of the volume.",
+            )
         match entry:
             case Start():
                 node = Node(entry)

@@ -90,10 +90,20 @@ def test_the_sweep_form_searches_with_the_axes_that_it_shows(running: Running, p
     form.fill(name=f"swept-{ui}", volume=VOLUME, set={"pace.step_seconds": 0})
     flow_run = form.submit()
 
-    running.completed(flow_run)
+    running.completed(flow_run, seconds=240)
     record, state = read_sweep(running.cluster, VOLUME, f"swept-{ui}")
     assert record.request.search.method == "halving" and state.trials == record.request.search.planned == 8
     assert all(4 <= node.start.point["data.batch_size"] <= 8 for node in state.nodes.values())
+
+    asked = {"artifacts": {"flow_run_id": {"any_": [flow_run]}, "key": {"any_": [f"swept-{ui}-report"]}}}
+    found = running.api("POST", "/artifacts/filter", asked)
+    assert isinstance(found, list)
+    page.goto(f"{site}{PREFIX[ui]}/artifacts/artifact/{found[0]['id']}")
+    for title in ("Curves", "What mattered", "Axis by axis"):
+        picture = page.get_by_alt_text(title)
+        expect(picture).to_be_visible(timeout=SLOW_MACHINE)
+        assert picture.evaluate("picture => picture.naturalWidth") > 100
+    expect(page.get_by_text(f"slipway fork swept-{ui} --best")).to_be_visible()
 
 
 @both

@@ -64,7 +64,7 @@ def test_a_sweep_whose_flow_is_killed_twice_loses_nothing_and_launches_nothing_t
         return sweep in {shown["sweep"] for shown in sweeps}
 
     for moment in MOMENTS[method]:
-        flow_run = running.run("sweep/local", **asked)
+        flow_run = running.run_from_shell("sweep/local", **asked)
         before = state().turns if begun() else 0
 
         def ripe(moment: Callable[[State], bool] = moment, before: int = before) -> bool:
@@ -74,7 +74,7 @@ def test_a_sweep_whose_flow_is_killed_twice_loses_nothing_and_launches_nothing_t
         kill_flow(flow_run)
         assert state().over is None, "it was over before it could be killed"
         running.wait(flow_run, "CRASHED", "FAILED")
-    running.completed(running.run("sweep/local", **asked), 600)
+    running.completed(running.run_from_shell("sweep/local", **asked), 600)
 
     end = state()
     assert end.over is not None and not end.live

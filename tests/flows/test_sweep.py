@@ -32,7 +32,7 @@ def artifacts(running: Running, *keys: str) -> dict[str, Any]:
 
 
 def test_a_sweep_from_a_shell_shows_its_leaderboard(running: Running) -> None:
-    flow_run = running.run("sweep/local", name="shell", volume=VOLUME, set=SHORT, search=SEARCH)
+    flow_run = running.run_from_shell("sweep/local", name="shell", volume=VOLUME, set=SHORT, search=SEARCH)
     running.completed(flow_run)
 
     state = state_of(running, "shell")

@@ -1,5 +1,6 @@
 """Sessions and transfers on Kubernetes: through exec, as people use them."""
 
+import contextlib
 import os
 import threading
 import time
@@ -134,25 +135,30 @@ def test_a_tree_goes_there_and_back_through_sessions_that_are_killed(slipway: Sl
 
 
 def cut(slipway: Slipway, *arguments: str) -> int:
-    """Run a transfer whose session is killed up to three times; how often that was."""
+    """Run a transfer whose session is killed up to three times, each time after it has moved something; how often it
+    went on."""
     cluster = slipway.cluster
     assert isinstance(cluster, KubernetesCluster)
     process = slipway.start(*arguments)
-    kills = 0
+
+    def arrived() -> int:
+        here = sum(path.stat().st_size for path in slipway.folder.rglob("*") if path.is_file())
+        return here + int(cluster.call("shelf", "volume.usage", {})["used_bytes"])
 
     def kill() -> None:
-        nonlocal kills
+        kills, before = 0, arrived()
         while kills < 3 and process.poll() is None:
-            for session in cluster.sessions.list():
-                if not session.internal:
-                    time.sleep(1.5)
-                    path = f"/api/v1/namespaces/{cluster.owner}/pods/{session.id}"
-                    kills += cluster.api.delete(path, grace_seconds=0)
-            time.sleep(0.3)
+            with contextlib.suppress(OSError):  # a file was renamed meanwhile
+                if (now := arrived()) - before > 32 << 20:
+                    before = now
+                    for session in cluster.sessions.list():
+                        path = f"/api/v1/namespaces/{cluster.owner}/pods/{session.id}"
+                        kills += not session.internal and cluster.api.delete(path, grace_seconds=0)
+            time.sleep(0.1)
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=600)
     killer.join()
     assert process.returncode == 0, out + err
     assert "Traceback" not in err

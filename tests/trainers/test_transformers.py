@@ -1,21 +1,26 @@
 """A real Hugging Face Trainer, on CPUs: killed in the middle of a save, continued, forked, with the losses of a run
-that nothing disturbed. Needs torch: `make test-trainers` installs it into a folder of its own."""
+that nothing disturbed; as local processes, and as pods of a cluster where one is there. Needs torch: `make
+test-trainers` installs it into a folder of its own."""
 
-import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from blocks.clusters.local.cluster import LocalCluster
+from blocks.clusters.port import Cluster
 from blocks.hub_access import HubAccess
 from blocks.trainer_settings import TrainerSettings
+from flows.cli.transfer import upload
 from tasks.runs.ask import ask_fork, ask_run
 from tasks.runs.follow import Progress
 from tasks.runs.request import RunRequest
 from tasks.stages.source import DatasetRequest
+from tests.cluster.access import is_there, owner_of_its_own, start
+from tests.conftest import CLUSTER_TEST_SECONDS
 from tests.tasks.conftest import Desk
 
 HERE = Path(__file__).parent
@@ -57,18 +62,40 @@ pytestmark = [
 ]
 
 
+def torch_of_this_machine(assets: Path) -> dict[str, Any]:
+    """A pod patch: the folder with torch, the Python that it was made with, the training script, and the dataset."""
+    made_with = subprocess.check_output([PYTHON, "-c", "import sys; print(sys.base_prefix)"], text=True).strip()
+    folders = dict(enumerate(sorted({str(PYTHON.parent.parent), made_with, str(HERE), str(assets)} - {"/usr"})))
+    mounts = [{"name": f"torch-{n}", "mountPath": folder, "readOnly": True} for n, folder in folders.items()]
+    volumes: list[Any] = [{"name": f"torch-{n}", "hostPath": {"path": folder}} for n, folder in folders.items()]
+    if any(folder.startswith("/root/") for folder in folders.values()):  # the image's own /root is for root alone
+        mounts.append({"name": "open", "mountPath": "/root"})
+        volumes.append({"name": "open", "emptyDir": {}})
+    return {"spec": {"volumes": volumes, "containers": [{"name": "main", "volumeMounts": mounts}]}}
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> LocalCluster:
-    cluster = LocalCluster(tmp_path / "cluster", poll_seconds=0.2)
+def local(tmp_path: Path) -> Cluster:
+    return LocalCluster(tmp_path / "cluster", poll_seconds=0.2)
+
+
+@pytest.fixture
+def pods(demo_assets: Path) -> Iterator[Cluster]:
+    if not is_there():
+        pytest.skip("no Kubernetes runs here (tests/cluster/up starts one), and SLIPWAY_TEST_KUBECONFIG names none")
+    kubernetes = start()
+    if not kubernetes.ours:
+        pytest.skip("the nodes of a cluster that was named do not have this machine's torch")
+    with owner_of_its_own(kubernetes) as owner:
+        yield kubernetes.connect(owner, pod_patch=torch_of_this_machine(demo_assets))
+
+
+@pytest.fixture(params=["local", pytest.param("pods", marks=pytest.mark.timeout(CLUSTER_TEST_SECONDS))])
+def desk(request: pytest.FixtureRequest, tmp_path: Path, demo_assets: Path) -> Desk:
+    cluster: Cluster = request.getfixturevalue(request.param)
     cluster.volumes.create("v", 2**30)
-    models = tmp_path / "cluster/volumes/me/v/models"
-    models.mkdir()
-    subprocess.run([PYTHON, HERE / "make_llama.py", models / "llama"], check=True, capture_output=True)
-    return cluster
-
-
-@pytest.fixture
-def desk(cluster: LocalCluster, demo_assets: Path) -> Desk:
+    subprocess.run([PYTHON, HERE / "make_llama.py", tmp_path / "llama"], check=True, capture_output=True)
+    upload(cluster, "v", tmp_path / "llama", "models/llama", replace=False)
     return Desk(cluster, HubAccess(endpoint="http://127.0.0.1:9"), demo_assets)  # no Hub is needed
 
 
@@ -89,7 +116,7 @@ def ended(progress: Progress) -> str:
 
 
 def test_killed_in_a_save_continued_and_forked_it_has_the_losses_of_an_undisturbed_run(
-    desk: Desk, tmp_path: Path
+    desk: Desk,
 ) -> None:
     whole = desk.train(request(desk, "whole"))
     assert ended(whole) == "completed", whole.end
@@ -112,8 +139,7 @@ def test_killed_in_a_save_continued_and_forked_it_has_the_losses_of_an_undisturb
     forked = desk.train(fork)
     assert ended(forked) == "completed", forked.end
     assert losses(forked) == {step: loss for step, loss in expected.items() if step > 30}
-    state = tmp_path / "cluster/volumes/me/v/runs/fork/checkpoint-40/trainer_state.json"
-    assert json.loads(state.read_text())["global_step"] == 40
+    assert [c["step"] for c in forked.checkpoints if c["verdict"] == "complete"] == [40]
 
 
 def test_trls_own_sft_which_passes_no_checkpoint_on_continues_all_the_same(desk: Desk) -> None:

@@ -88,13 +88,14 @@ def _checked(config: Any, source: str, example: str) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise BadInputError(f"{source} is no mapping of keys to values.", f"Write it as {example}.")
     try:
-        _check_values(config, source)
+        check_values(config, source)
     except RecursionError:
         raise BadInputError(f"{source} contains itself, or is nested too deeply.", "Mend that place.") from None
     return config
 
 
-def _check_values(config: dict[str, Any], source: str) -> None:
+def check_values(config: dict[str, Any], source: str = "The config") -> None:
+    """Raises: BadInputError: a value that JSON, and so a run's record, can not have; names its key."""
     for count, (path, value) in enumerate(_values(config, "")):
         if count > _MOST_VALUES:
             raise BadInputError(f"{source} has more than {_MOST_VALUES:,} values.", "Use fewer aliases.")

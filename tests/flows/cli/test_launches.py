@@ -38,6 +38,7 @@ def test_stage_and_train(yard: Slipway, demo_assets: Path, prefect_server: dict[
     assert trained.code == 0, trained
     assert all(word in trained.out for word in ("first", "completed", "runs/first/checkpoints/step_6"))
     assert "checkpoint" in trained.err
+    assert "dataset harbour has 2 jsonl files with" in trained.err
     for chatter in ("View at", "Traceback", "Beginning flow", "Finished in state", "error"):
         assert chatter not in trained.err
 

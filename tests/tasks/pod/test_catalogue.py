@@ -51,7 +51,10 @@ def _run(layout: Layout, name: str, what: str, path: str, *, attempt: bool, ende
     home = layout.records(name)
     (home / "attempts").mkdir(parents=True)
     plan = {"run": name, "created_at": "2026-01-01T00:00:00+00:00", "resolved": {what: {"path": path}}}
-    plan |= {"trainer": {}, "max_steps": None}
+    plan |= {
+        "trainer": {"checkpoint_format": None, "checkpoints": "checkpoints", "metrics": "m.jsonl"},
+        "max_steps": None,
+    }
     (home / "plan.json").write_text(json.dumps(plan))
     if attempt:
         (home / "attempts" / "1.json").write_text(json.dumps({"attempt": 1, "resume": {"path": None}}))

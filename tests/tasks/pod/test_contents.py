@@ -256,6 +256,13 @@ def test_what_is_found_is_in_the_manifest(tmp_path: Path) -> None:
 
 
 def test_what_is_in_a_dataset_is_told_in_a_few_words(tmp_path: Path) -> None:
-    found = _look(tmp_path, a__jsonl=_lines({"prompt": "x", "completion": "y"}), b__csv="q\n1\n2\n", c__md="c")
-    assert describe(found) == "1 csv file with 2 rows of q; 1 jsonl file with 1 row of prompt+completion; 1 other file"
+    found = _look(
+        tmp_path, a__jsonl=_lines({"prompt": "x", "completion": "y"}), b__csv="q\n1\n2\n", c__md="c", d__json="[]"
+    )
+    assert describe(found).split("; ") == [
+        "1 csv file with 2 rows of q",
+        "1 json file without rows",
+        "1 jsonl file with 1 row of prompt+completion",
+        "1 other file",
+    ]
     assert describe(_look(tmp_path)) == "no files"

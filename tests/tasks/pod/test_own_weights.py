@@ -29,7 +29,13 @@ def asked(source: Path, name: str = "mine") -> dict[str, Any]:
 
 
 def use(layout: Layout, run: str, path: str) -> None:
-    plan = {"run": run, "created_at": "2026-11-30T12:00:00+00:00", "trainer": {}, "max_steps": 1, "config": {}}
+    plan = {
+        "run": run,
+        "created_at": "2026-11-30T12:00:00+00:00",
+        "trainer": {"checkpoint_format": None, "checkpoints": "checkpoints", "metrics": "m.jsonl"},
+        "max_steps": 1,
+        "config": {},
+    }
     plan |= {"resolved": {"weights": {"path": path}}, "request": {}, "volume": "v", "request_hash": "h"}
     records.replace(layout.records(run) / "plan.json", plan)
 

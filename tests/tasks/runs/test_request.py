@@ -1,10 +1,13 @@
 """A run's identity: the same request hashes alike, another one differs, and the difference can be told."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks.clusters.names import check_name
 from blocks.trainer_settings import TrainerSettings
+from tasks.pod.errors import BadInputError
+from tasks.runs.ask import ask_run
 from tasks.runs.request import RUN_ID_LONGEST, ForkOf, RunRequest, differences, run_id
 
 ROOT = "01a22be2-4975-72cb-9078-21fd92a407de"
@@ -41,3 +44,19 @@ def test_made_ids_are_labels(root: object, place: str) -> None:
     made = run_id(None, place, str(root))
     assert len(made) <= RUN_ID_LONGEST
     check_name("run", made)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("a.b = inf", r"a\.b is no finite number"),
+        ("a.b = [1, nan]", r"a\.b\.1 is no finite number"),
+        ("a.b = 1979-05-27", r"a\.b is a date\. Put it in quotes"),
+        ("a.b = 07:32:00", r"a\.b is a time\. Put it in quotes"),
+    ],
+)
+def test_what_a_record_can_not_keep_is_refused_and_not_passed_on_as_something_else(line: str, words: str) -> None:
+    with pytest.raises(BadInputError, match=words):
+        ask_run("r", line, TrainerSettings(kind="tiny"), volume="v")
+    with pytest.raises(BadInputError, match="finite"):
+        ask_run("r", "a.b = 1", TrainerSettings(kind="tiny"), volume="v", changes={"a.b": float("nan")})

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import pytest
 
+from blocks.clusters.errors import SlipwayError
 from tasks.sweeps.axes import Point
-from tasks.sweeps.log import Closing, End, Interval, Over, Start, read_entry
+from tasks.sweeps.log import Closing, End, Interval, Over, Start, State, read_entry
 from tests.tasks.sweeps.conftest import LR, search
 from tests.tasks.sweeps.simulated import Simulation
 
@@ -173,3 +174,15 @@ def test_seeds_differ() -> None:
         drawn += [start.point["optim.lr"] for start in simulation.starts()]
     assert len(set(drawn)) == 10
     assert all(a != b for a, b in pairwise(drawn))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        End(run="s-t001", state="completed"),
+        Start(run="s-t001-g1", trial=1, stage=1, point={}, replaces="s-t001"),
+    ],
+)
+def test_a_log_that_has_lost_a_start_is_damaged(entry: End | Start) -> None:
+    with pytest.raises(SlipwayError, match=r"speaks of run 's-t001'"):
+        State().apply(entry)
