@@ -54,13 +54,18 @@ class RunResult(BaseModel):
 
 
 class RunFailedError(SlipwayError):
-    """A run that ended otherwise than completed."""
+    """A run that ended otherwise than completed.
 
-    def __init__(self, run: str, end: End) -> None:
+    Args:
+        begun: it has a complete checkpoint to go on from.
+    """
+
+    def __init__(self, run: str, end: End, *, begun: bool) -> None:
         tail = "".join(f"\n  {line}" for line in end.last_lines[-8:])
+        again = "continues from its newest complete checkpoint" if begun else "begins it again: it has no checkpoint"
         super().__init__(
             f"Run {run} ended as {end.state}: {end.reason.rstrip('.')}.{f' Its last lines:{tail}' if tail else ''}",
-            f"Asking for it again ({run}) continues from its newest complete checkpoint.",
+            f"Asking for it again ({run}) {again}.",
         )
         self.end = end
 
@@ -98,7 +103,7 @@ def follow_run(cluster: Cluster, launched: Launch) -> RunResult:
     result = result_of(progress)
     if result.state != "completed":
         assert progress.end is not None
-        raise RunFailedError(result.run, progress.end)
+        raise RunFailedError(result.run, progress.end, begun=result.latest_complete is not None)
     return result
 
 
