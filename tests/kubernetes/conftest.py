@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from blocks.hub_access import HubAccess
 from tests.cluster.access import TestCluster, owner_of_its_own
+from tests.conftest import Running
 from tests.tasks.conftest import Desk
 
 
@@ -33,3 +36,19 @@ def owner(kubernetes: TestCluster) -> Iterator[str]:
 def desk(kubernetes: TestCluster, owner: str, hub_url: str, demo_assets: Path) -> Desk:
     cluster = kubernetes.connect(owner, pod_patch=on_this_machine(demo_assets), poll_seconds=0.5)
     return Desk(cluster, HubAccess(endpoint=hub_url), demo_assets, volume="research")
+
+
+@pytest.fixture
+def cluster(kubernetes: TestCluster, owner: str, demo_assets: Path) -> KubernetesCluster:
+    return kubernetes.connect(owner, pod_patch=on_this_machine(demo_assets))
+
+
+@pytest.fixture
+def block(kubernetes: TestCluster, owner: str, demo_assets: Path, running: Running) -> Iterator[object]:
+    """A reference to the cluster's block, saved as registration saves it."""
+    from blocks.kubernetes_cluster import KubernetesCluster as Block
+
+    settings = kubernetes.settings(pod_patch=on_this_machine(demo_assets)).model_dump()
+    with temporary_settings({PREFECT_API_URL: running.url}):
+        document = Block(owner=owner, **settings).save(owner)
+    yield {"$ref": {"block_document_id": str(document)}}

@@ -13,26 +13,9 @@ from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from tasks.runs.launch import read_run
 from tests.cluster.access import TestCluster
 from tests.conftest import Running
-from tests.kubernetes.conftest import on_this_machine
 from tests.kubernetes.spread import argv_of_all, found_in_objects
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def cluster(kubernetes: TestCluster, owner: str, demo_assets: Path) -> KubernetesCluster:
-    return kubernetes.connect(owner, pod_patch=on_this_machine(demo_assets))
-
-
-@pytest.fixture
-def block(kubernetes: TestCluster, owner: str, demo_assets: Path, running: Running) -> Iterator[object]:
-    """A reference to the cluster's block, saved as registration saves it."""
-    from blocks.kubernetes_cluster import KubernetesCluster as Block
-
-    settings = kubernetes.settings(pod_patch=on_this_machine(demo_assets)).model_dump()
-    with temporary_settings({PREFECT_API_URL: running.url}):
-        document = Block(owner=owner, **settings).save(owner)
-    yield {"$ref": {"block_document_id": str(document)}}
 
 
 TOKEN = f"hf_{secrets.token_hex(16)}"
