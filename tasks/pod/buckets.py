@@ -5,7 +5,6 @@ ETags only tell whether an object changed: of multipart uploads they are no MD5.
 
 import hashlib
 import json
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +19,7 @@ from tasks.pod.files import File, Proof, check_path
 from tasks.pod.hub import AccessError, UnreachableError
 from tasks.pod.partial import Partial
 from tasks.pod.progress import Progress
+from tasks.pod.records import sync
 
 S3Client = Any  # boto3 makes its clients at run time
 _RANGE = 8 << 20
@@ -129,9 +129,9 @@ def copy_objects(
                 proofs, syncs = dict[Object, Proof](), list[Future[None]]()
                 for found, copy in copies.items():
                     proofs[found] = copy.result()
-                    syncs.append(small.submit(_sync, parts / found.part))  # while others are still on their way
-                for sync in syncs:
-                    sync.result()
+                    syncs.append(small.submit(sync, parts / found.part))  # while others are still on their way
+                for synced in syncs:
+                    synced.result()
             except BaseException:
                 files.shutdown(wait=False, cancel_futures=True)
                 small.shutdown(wait=False, cancel_futures=True)
@@ -190,15 +190,6 @@ def _copy(
             raise ChangedError(f"s3://{source['bucket']}/{found.key} has another size than listed.", "Stage it again.")
         progress.finish_file()
         return partial.hasher.proof()
-
-
-def _sync(path: Path) -> None:
-    """Many at once: a file system writes them down together."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read_ahead(

@@ -13,7 +13,7 @@ from tasks.pod.hub import Source, UnreachableError, ask, endpoint, retry_after, 
 from tasks.pod.partial import Partial
 from tasks.pod.progress import Progress
 from tasks.pod.ranged import Reader, StatusError
-from tasks.pod.records import sync_directory
+from tasks.pod.records import sync
 from tasks.pod.reserve import is_full
 from tasks.pod.xet import XetReader
 
@@ -82,7 +82,7 @@ class Fetcher:
             target.parent.mkdir(parents=True, exist_ok=True)
             part.chmod(0o444)
             part.rename(target)
-            sync_directory(target.parent)
+            sync(target.parent)
         except OSError as error:
             if is_full(error):
                 raise NoSpaceError(

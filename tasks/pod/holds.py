@@ -229,7 +229,7 @@ def _publish(place: Path, final: Path) -> None:
     if final.is_dir():  # a file's mode is its source's
         final.chmod(0o555)
     final.parent.chmod(0o555)
-    records.sync_directory(final.parent)
+    records.sync(final.parent)
 
 
 def _described(layout: Layout, final: Path, tree: Tree, mark: str, mode: str) -> dict[str, Any]:

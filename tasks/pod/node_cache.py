@@ -19,7 +19,7 @@ from typing import Any
 
 from tasks.pod.area import remove_tree
 from tasks.pod.errors import NoSpaceError, PodError
-from tasks.pod.records import read_if_there, replace, sync_directory
+from tasks.pod.records import read_if_there, replace, sync
 from tasks.pod.sizes import size_text
 
 _ENTRY = "entry.json"
@@ -89,7 +89,7 @@ class NodeCache:
                 with self._turn():
                     self._lease(key, lease)
                     arriving.rename(entry)
-                    sync_directory(entry.parent)
+                    sync(entry.parent)
             finally:
                 self._discard(arriving)
                 (self._root / "arriving" / f"{key}.json").unlink(missing_ok=True)

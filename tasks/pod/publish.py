@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tasks.pod.area import remove_tree
 from tasks.pod.layout import Layout
-from tasks.pod.records import sync_directory
+from tasks.pod.records import sync
 
 
 def freeze(tree: Path, final: Path) -> None:
@@ -20,12 +20,12 @@ def freeze(tree: Path, final: Path) -> None:
             (Path(folder) / name).chmod(0o444)
         for name in folders:
             (Path(folder) / name).chmod(0o555)
-        sync_directory(Path(folder))
+        sync(Path(folder))
     final.parent.mkdir(parents=True, exist_ok=True)
     tree.rename(final)
     # a directory that changes its parent must be writable while it does
     final.chmod(0o555)
-    sync_directory(final.parent)
+    sync(final.parent)
 
 
 def set_aside(layout: Layout, path: Path) -> None:

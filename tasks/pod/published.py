@@ -6,7 +6,7 @@ from typing import Any
 from tasks.pod.files import File, Proof
 from tasks.pod.hub import Source
 from tasks.pod.layout import Layout
-from tasks.pod.records import read_if_there, sync_directory, write_once
+from tasks.pod.records import read_if_there, sync, write_once
 from tasks.pod.selection import Selection
 
 
@@ -58,7 +58,7 @@ def write_manifest(layout: Layout, area: Path, wanted: Source, record: dict[str,
     manifest = layout.snapshot_manifest(wanted.repo_type, wanted.repo, wanted.revision)
     manifest.parent.mkdir(parents=True, exist_ok=True)
     fresh.replace(manifest)
-    sync_directory(manifest.parent)
+    sync(manifest.parent)
 
 
 def put_in_place(source: Path, root: Path, path: str) -> None:
@@ -74,5 +74,5 @@ def put_in_place(source: Path, root: Path, path: str) -> None:
     source.chmod(0o444)
     source.replace(target)
     for parent in reversed(above):
-        sync_directory(parent)
+        sync(parent)
         parent.chmod(0o555)

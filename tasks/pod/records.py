@@ -38,7 +38,7 @@ def write_once(path: Path, record: dict[str, Any]) -> tuple[dict[str, Any], bool
     finally:
         temporary.unlink(missing_ok=True)
     if created:
-        sync_directory(path.parent)
+        sync(path.parent)
         return record, True
     return read_record(path), False
 
@@ -103,8 +103,8 @@ def read_if_there(path: Path, shape: Shape = NOTHING) -> dict[str, Any] | None:
         return None
 
 
-def sync_directory(path: Path) -> None:
-    """Make new names in a directory outlive a crash of the machine."""
+def sync(path: Path) -> None:
+    """Make a file, or new names in a directory, outlive a crash of the machine."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -16,7 +16,7 @@ from typing import Any
 from safetensors.numpy import save
 
 from tasks.pod.errors import ChangedError, NotThereError, PodError
-from tasks.pod.records import sync_directory
+from tasks.pod.records import sync
 from tasks.pod.trainers.tiny.network import Parameters, Sizes
 from tasks.pod.trainers.tiny.optimizer import AdamW
 from tasks.pod.trainers.tiny.settings import step_of
@@ -79,10 +79,10 @@ def save_step(checkpoints: Path, parameters: Parameters, optimizer: AdamW, progr
     # not in the step's directory: what a killed save leaves there are files of known names, and nothing else
     temporary = checkpoints / f".{MARKER}.tmp"
     _write(temporary, json.dumps(marker, indent=1).encode() + b"\n")
-    sync_directory(directory)
+    sync(directory)
     temporary.replace(directory / MARKER)
-    sync_directory(directory)
-    sync_directory(checkpoints)
+    sync(directory)
+    sync(checkpoints)
     return directory
 
 
@@ -151,7 +151,7 @@ def thin_out(checkpoints: Path, newest: int, keep_last: int | None, keep_interva
 
 def _unmark(directory: Path) -> None:
     (directory / MARKER).unlink(missing_ok=True)
-    sync_directory(directory)
+    sync(directory)
 
 
 def _write(file: Path, content: bytes) -> None:
