@@ -84,7 +84,7 @@ class NodeCache:
                 replace(self._root / "arriving" / f"{key}.json", {"bytes": size})
             try:
                 fill(arriving)
-                _sync(arriving)
+                _sync_all(arriving)
                 replace(arriving / _ENTRY, {"bytes": size, "files": _listing(arriving), "made_at": time.time()})
                 with self._turn():
                     self._lease(key, lease)
@@ -192,15 +192,11 @@ def _listing(root: Path) -> list[list[Any]]:
     return found
 
 
-def _sync(root: Path) -> None:
+def _sync_all(root: Path) -> None:
     """An entry outlives the machine: its bytes must be on the disk before its name is."""
     for path in root.rglob("*"):
         if path.is_file():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync(path)
 
 
 @contextlib.contextmanager
