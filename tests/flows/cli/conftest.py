@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ def slipway(tmp_path: Path) -> Slipway:
 
 
 @pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory, hub_url: str, demo_assets: Path) -> Slipway:
+def furnished(tmp_path_factory: pytest.TempPathFactory, hub_url: str, demo_assets: Path) -> Slipway:
     """With a volume `bench` that has the demo's model and dataset, a run `base` of 6 steps and its fork `more` of 8."""
     bench = furnish(tmp_path_factory.mktemp("bench"), hub_url)
     place, settings = bench.cluster, load_settings(bench.folder / "slipway.toml")
@@ -148,6 +148,24 @@ def bench(tmp_path_factory: pytest.TempPathFactory, hub_url: str, demo_assets: P
     _train(bench, ask_run("base", CONFIG, settings.trainer()))
     _train(bench, ask_fork(place, "bench", "base", "more", step=4, changes={"max_steps": 8}))
     return bench
+
+
+@pytest.fixture
+def bench(furnished: Slipway) -> Iterator[Slipway]:
+    """`furnished`, to be read: all tests share it, so a test after which its volumes hold other files fails."""
+    before = _on_volumes(furnished)
+    yield furnished
+    assert _on_volumes(furnished) == before, "a test that adds or takes away works on `copied`"
+
+
+@pytest.fixture
+def copied(furnished: Slipway, tmp_path: Path) -> Slipway:
+    """`furnished` again, for a test that adds or takes away."""
+    return furnished.copy(tmp_path / "copied")
+
+
+def _on_volumes(bench: Slipway) -> set[Path]:
+    return set((bench.folder / "state/volumes").rglob("*"))
 
 
 def _train(bench: Slipway, request: RunRequest) -> None:

@@ -152,12 +152,14 @@ def test_what_is_on_record_of_a_run_is_all_in_its_json(bench: Slipway) -> None:
     assert shown["history"][0]["version"] and shown["history"][0]["end"]["metrics"]["last_step"] == 8
 
 
-def test_weights_are_made_of_a_checkpoint_and_trained_on(bench: Slipway) -> None:
-    made = bench("export-weights", "base@4", "--to", "four", "-o", "json").json
+def test_weights_are_made_of_a_checkpoint_and_trained_on(copied: Slipway) -> None:
+    made = copied("export-weights", "base@4", "--to", "four", "-o", "json").json
     assert (made["path"], made["step"], made["created"]) == ("models/four", 4, True)
-    assert "They were there already" in bench("export-weights", "base@4", "--to", "models/four").err
-    planned = bench("train", "finetune.toml", "--set", "model.name=/volume/models/four", "--dry-run", "-o", "json").json
+    assert "They were there already" in copied("export-weights", "base@4", "--to", "models/four").err
+    planned = copied(
+        "train", "finetune.toml", "--set", "model.name=/volume/models/four", "--dry-run", "-o", "json"
+    ).json
     assert not planned["blocked"] and planned["resolved"]["weights"]["path"] == "models/four"
-    bench("export-weights", "base@5").refused(2, "no step 5", "step 6")
-    bench("export-weights", "base@x").refused(2, "'x'")
-    bench("export-weights", "more@8", "--to", "four").refused(2, "models/four", "--to")
+    copied("export-weights", "base@5").refused(2, "no step 5", "step 6")
+    copied("export-weights", "base@x").refused(2, "'x'")
+    copied("export-weights", "more@8", "--to", "four").refused(2, "models/four", "--to")

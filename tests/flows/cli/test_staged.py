@@ -23,12 +23,6 @@ print(len(tensors))
 """
 
 
-@pytest.fixture
-def copied(bench: Slipway, tmp_path: Path) -> Slipway:
-    """The bench, for a test that takes something away."""
-    return bench.copy(tmp_path / "copy")
-
-
 @pytest.mark.parametrize("words", [("models",), ("models", "list")])
 def test_staged_models_are_listed_with_who_uses_them(bench: Slipway, words: tuple[str, ...]) -> None:
     answer = bench(*words)

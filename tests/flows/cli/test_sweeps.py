@@ -48,9 +48,9 @@ def begun(bench: Slipway, name: str, *changes: tuple[str, str]) -> SweepRecord:
 
 
 @pytest.fixture(scope="module", name="bench")
-def bench_of_its_own(bench: Slipway, tmp_path_factory: pytest.TempPathFactory) -> Slipway:
+def bench_of_its_own(furnished: Slipway, tmp_path_factory: pytest.TempPathFactory) -> Slipway:
     """The other tests' bench has no sweeps."""
-    return bench.copy(tmp_path_factory.mktemp("swept") / "bench")
+    return furnished.copy(tmp_path_factory.mktemp("swept") / "bench")
 
 
 @pytest.fixture(scope="module")
