@@ -148,6 +148,12 @@ class KubernetesCluster(Block):
         description="How long a pod that was told to go is waited for. After that its node counts as lost.",
         json_schema_extra={"position": 26},
     )
+    jobset: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        title="JobSet",
+        description="Whether a job of several nodes is a JobSet. Auto: where the cluster has that for its user.",
+        json_schema_extra={"position": 27},
+    )
     session_idle_seconds: int = Field(
         default=600,
         gt=0,

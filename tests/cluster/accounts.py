@@ -47,8 +47,8 @@ def give(api: Api, path: str, kind: str, owner: str, account: str, role: str, ru
     )
 
 
-def connect_as(cluster: TestCluster, api: Api, owner: str, name: str) -> KubernetesCluster:
-    """The cluster as an account sees it."""
+def connect_as(cluster: TestCluster, api: Api, owner: str, name: str, **changes: Any) -> KubernetesCluster:
+    """The cluster as an account sees it, with some settings changed."""
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = api.post(f"{NAMESPACES}/{owner}/serviceaccounts/{name}/token", asked)["status"]["token"]
     authority = base64.b64encode(Path(api.configuration.ssl_ca_cert).read_bytes()).decode()
@@ -63,7 +63,7 @@ def connect_as(cluster: TestCluster, api: Api, owner: str, name: str) -> Kuberne
     with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
         json.dump(config, file)
     time.sleep(0.5)  # rights are seen a moment later
-    return cluster.connect(owner, kubeconfig=file.name)
+    return cluster.connect(owner, kubeconfig=file.name, **changes)
 
 
 def rules(file: str, name: str) -> list[dict[str, Any]]:

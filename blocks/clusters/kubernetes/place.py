@@ -19,6 +19,12 @@ class Place:
     def job(self, name: str) -> str:
         return f"{self.jobs()}/{name}"
 
+    def jobsets(self) -> str:
+        return f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{self.owner}/jobsets"
+
+    def jobset(self, name: str) -> str:
+        return f"{self.jobsets()}/{name}"
+
     def pods(self) -> str:
         return f"/api/v1/namespaces/{self.owner}/pods"
 

@@ -111,6 +111,16 @@ def test_a_volume_that_the_gpu_nodes_do_not_reach_is_said_with_both(k8s: Kuberne
         k8s.real.api.delete(f"{SOURCES}/{name}")
 
 
+def test_a_jobset_that_has_to_be_and_can_not_is_said(k8s: KubernetesBench) -> None:
+    if not k8s.kubernetes.ours:
+        pytest.skip("which may have JobSet")
+    always = k8s.connect_with(jobset="always")
+    (found,) = findings(always, nodes=2)
+    assert (found.subject, found.level) == ("job", "blocked")
+    assert "does not serve jobset.x-k8s.io/v1alpha2" in found.detail
+    assert findings(always) == findings(k8s, nodes=2) == []
+
+
 def test_where_a_single_node_volume_is_mounted_is_said(k8s: KubernetesBench) -> None:
     k8s.volume()
     k8s.cluster.call("shelf", "runs.list", {})  # an internal session makes way, and is not worth a word
