@@ -8,9 +8,10 @@ from pydantic import Field
 from blocks.clusters.kubernetes.cluster import KubernetesCluster as Namespace
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.port import Cluster
+from blocks.clusters.strict import Strict
 
 
-class KubernetesCluster(Block):
+class KubernetesCluster(Strict, Block):
     """Claims for volumes and Jobs for runs, in one namespace."""
 
     _block_type_name = "Slipway Kubernetes cluster"

@@ -61,8 +61,8 @@ def probe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         CannotWriteError: they can not; says who we are and whose the volume is.
     """
     try:
-        layout.ours.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=layout.ours, prefix=".probe-") as area:
+        layout.trash.mkdir(parents=True, exist_ok=True)  # where what a killed probe leaves is taken away
+        with tempfile.TemporaryDirectory(dir=layout.trash, prefix="probe-") as area:
             path, text = Path(area) / "written", secrets.token_hex(8)
             path.write_text(text)
             if path.read_text() != text:
