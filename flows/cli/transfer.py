@@ -194,5 +194,5 @@ def _explained(target: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        remedy = "Make room, or name another place." if error.errno == errno.ENOSPC else "Name another place."
+        remedy = f"Make room, or name another place. {_KEPT}" if error.errno == errno.ENOSPC else "Name another place."
         raise SlipwayError(f"{target} can not be written: {error.strerror}.", remedy) from error
