@@ -18,6 +18,7 @@ from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import parse_size
+from blocks.clusters.strict import Strict
 from blocks.hub_access import HubAccess
 from blocks.reasons import reason
 from blocks.trainer_settings import TrainerSettings
@@ -26,7 +27,7 @@ FILE = "slipway.toml"
 T = TypeVar("T")
 
 
-class Section(BaseModel):
+class Section(Strict, BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

@@ -56,8 +56,11 @@ def remove_tree(path: Path) -> None:
     shutil.rmtree(path)
 
 
-def require_space(path: Path, needed: int) -> None:
+def require_space(path: Path, needed: int, what: str = "Staging") -> None:
     """Refuse before the first byte is written when the bytes still needed, and a margin, do not fit.
+
+    Args:
+        what: needs them, for the message.
 
     Raises:
         NoSpaceError: naming what is needed and what is free.
@@ -68,7 +71,7 @@ def require_space(path: Path, needed: int) -> None:
     margin = min(1 << 30, (16 << 20) + needed // 100) if needed else 0
     if needed + margin > free:
         raise NoSpaceError(
-            f"Staging needs {size_text(needed)} ({needed} bytes) and a margin of {size_text(margin)},"
+            f"{what} needs {size_text(needed)} ({needed} bytes) and a margin of {size_text(margin)},"
             f" and the volume has {size_text(free)} ({free} bytes) free.",
             "Grow the volume, prune checkpoints, or remove what is not needed.",
         )

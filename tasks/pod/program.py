@@ -67,6 +67,7 @@ PROGRAMS: dict[str, str] = {
     "transfer.send": "tasks.pod.transfer:send",
     "volume.missing": "tasks.pod.transfer:missing",
     "volume.probe": "tasks.pod.usage:probe",
+    "volume.room": "tasks.pod.usage:room",
     "volume.usage": "tasks.pod.usage:usage",
     "weights.export": "tasks.pod.export_weights:export_weights",
     "weights.inspect": "tasks.pod.weights:inspect",

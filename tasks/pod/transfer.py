@@ -174,7 +174,7 @@ def receive(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     final = _destination(layout, arguments["path"], arguments["name"])
     replace = bool(arguments.get("replace"))
     _refuse_taken(layout, final, replace)
-    require_space(layout.root, int(arguments.get("bytes") or 0))
+    require_space(layout.root, int(arguments.get("bytes") or 0), what="This put")
     name = _area_name(arguments.get("key") or secrets.token_hex(8))
     _sweep(layout, name)
     with staging_area(layout, name) as area:

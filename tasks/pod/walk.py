@@ -48,8 +48,12 @@ def check_name(path: str) -> None:
 
 
 def _walk(folder: Path, root: Path, prefix: str) -> Iterator[Entry]:
-    with os.scandir(folder) as scan:
-        found = sorted(scan, key=lambda entry: entry.name)
+    try:
+        with os.scandir(folder) as scan:
+            found = sorted(scan, key=lambda entry: entry.name)
+    except PermissionError as error:
+        who = f"User {os.getuid()} may not look into {prefix or folder.name!r}."
+        raise BadInputError(who, "Give that user the right to, or leave it out.") from error
     for item in found:
         path = f"{prefix}{item.name}"
         check_name(path)

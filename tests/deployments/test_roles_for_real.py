@@ -47,7 +47,7 @@ def everything(cluster: KubernetesCluster) -> None:
     assert [volume.name for volume in cluster.volumes.list()] == ["shelf"]
     job = Job(name="one", request_hash="x", command=sleep, cpus=0.1, labels={"a": "b"}, mounts=(Mount(volume="shelf"),))
     assert cluster.preflight(job, {"new": GI}) == []
-    assert cluster.call("shelf", "volume.probe", {}, writable=True)["disk_bytes"]
+    assert cluster.call("shelf", "volume.probe", {"size_bytes": 2**30}, writable=True)["free_bytes"]
     cluster.jobs.submit(job)
     assert any(status.state == JobState.RUNNING for status in cluster.jobs.watch({"a": "b"}, 60))
     wait_until(lambda: list(cluster.jobs.logs("one")) == ["up"])

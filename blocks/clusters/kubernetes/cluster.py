@@ -30,15 +30,25 @@ class KubernetesCluster:
         settings: how to reach it, and how pods and claims are made there.
         name: the cluster's name.
         owner: whose volumes and jobs: the namespace, which exists.
+        say: for whoever follows what runs there for hours: is told why it is waited where the API server is away, or
+            takes the credentials no more. Without one, that is an error at once or after two minutes.
     """
 
-    def __init__(self, settings: KubernetesSettings, *, name: str = "kubernetes", owner: str) -> None:
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        *,
+        name: str = "kubernetes",
+        owner: str,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
         self.name = name
         self.owner = check_name("owner", owner)
         self.poll_seconds = settings.poll_seconds
         self._settings = settings
         self._place = Place(owner)
-        self.api = Api(name, settings.kubeconfig, settings.context)
+        self._say = say
+        self.api = Api(name, settings.kubeconfig, settings.context, say=say)
         self._nodes = Nodes(self.api, settings)
         self._workloads = Workloads(self.api, self._place, settings)
         self.volumes = KubernetesVolumes(
@@ -59,9 +69,9 @@ class KubernetesCluster:
         )
         self._caller = Caller(self.api, self._place, settings, self._workloads, self.sessions)
 
-    def __reduce__(self) -> tuple[Callable[..., "KubernetesCluster"], tuple[KubernetesSettings, str, str]]:
+    def __reduce__(self) -> tuple[Callable[..., "KubernetesCluster"], tuple[object, ...]]:
         """Connections stay where they are: a copy in another process makes its own."""
-        return _connect, (self._settings, self.name, self.owner)
+        return _connect, (self._settings, self.name, self.owner, self._say)
 
     def call(
         self,
@@ -121,5 +131,7 @@ class KubernetesCluster:
         self.jobs.forget_pods(volume)
 
 
-def _connect(settings: KubernetesSettings, name: str, owner: str) -> KubernetesCluster:
-    return KubernetesCluster(settings, name=name, owner=owner)
+def _connect(
+    settings: KubernetesSettings, name: str, owner: str, say: Callable[[str], None] | None
+) -> KubernetesCluster:
+    return KubernetesCluster(settings, name=name, owner=owner, say=say)

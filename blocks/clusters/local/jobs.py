@@ -185,7 +185,16 @@ class LocalJobs:
         finally:
             os.close(lock)
         if started.returncode:
-            lines = (place.directory / "supervisor.err").read_text(errors="replace").splitlines()
             raise SlipwayError(
-                f"The supervisor of job {job.name!r} did not start: {' '.join(lines[-1:])}", "Submit it again."
+                f"The supervisor of job {job.name!r} did not start: {_why(started.returncode, place)}.",
+                "Submit it again.",
             )
+
+
+def _why(code: int, place: Place) -> str:
+    try:
+        how = f"it was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        how = f"it exited with code {code}"
+    lines = (place.directory / "supervisor.err").read_text(errors="replace").splitlines()
+    return f"{how}: {lines[-1]}".rstrip(".") if lines else how

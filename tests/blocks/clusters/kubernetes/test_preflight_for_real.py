@@ -148,7 +148,7 @@ def test_a_root_that_is_not_ours_is_found_by_writing(k8s: KubernetesBench) -> No
     try:
         k8s.connect_with(storage_class="roots", access_mode="ReadWriteMany").volume("roots")
         with pytest.raises(ProgramError, match=r"User 1000 can not write.*belongs to 0:0") as refusal:
-            k8s.cluster.call("roots", "volume.probe", {}, writable=True)
+            k8s.cluster.call("roots", "volume.probe", {"size_bytes": 2**30}, writable=True)
         assert "chown 1000:1000" in refusal.value.remedy
     finally:
         k8s.real.api.delete(f"{SOURCES}/{name}")

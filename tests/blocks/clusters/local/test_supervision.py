@@ -1,10 +1,13 @@
 import json
 import os
 import signal
+import sys
+from pathlib import Path
 
 import psutil
+import pytest
 
-from blocks.clusters.errors import InUseError
+from blocks.clusters.errors import InUseError, SlipwayError
 from blocks.clusters.job import Cause, JobState
 from blocks.clusters.local.files import try_lock, write_json
 from blocks.clusters.local.identity import boot_id, identify
@@ -237,6 +240,29 @@ def test_an_identity_is_this_process_of_this_boot() -> None:
     assert not me._replace(start="0").lives
     assert not me._replace(boot="another").lives
     assert me.boot == boot_id()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("kill -9 $$", "it was killed by SIGKILL"),
+        ("exit 3", "it exited with code 3"),
+        ("echo no such module. >&2; exit 1", "it exited with code 1: no such module"),
+    ],
+)
+def test_a_supervisor_that_did_not_start_says_why(
+    local: LocalBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    job = local.job("one", command=("true",))
+    with monkeypatch.context() as patch, pytest.raises(SlipwayError) as said:
+        patch.setattr(sys, "executable", str(python))
+        local.cluster.jobs.submit(job)
+    assert said.value.what == f"The supervisor of job 'one' did not start: {why}."
+    local.cluster.jobs.submit(job)
+    assert local.ended("one").state == JobState.COMPLETED
 
 
 def pretend(local: LocalBench, name: str, program: tuple[int, str, str]) -> None:
