@@ -22,9 +22,8 @@ from typing import Any
 import pytest
 
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
-from blocks.clusters.kubernetes.jobset import API_VERSION
 from blocks.clusters.kubernetes.nodes import node_capacity
-from blocks.clusters.kubernetes.place import NODES
+from blocks.clusters.kubernetes.place import JOBSETS, NODES
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.port import Capacity
 
@@ -131,7 +130,7 @@ def kubectl_of(cluster: TestCluster) -> list[str]:
 def jobset_installed(cluster: TestCluster) -> Iterator[None]:
     """JobSet is there for the time of the block: on the one-node cluster it is installed and taken away again."""
     if not cluster.ours:
-        if cluster.connect("default").api.find(f"/apis/{API_VERSION}") is None:
+        if cluster.connect("default").api.find(JOBSETS) is None:
             pytest.skip("JobSet is not installed on that cluster")
         yield
         return

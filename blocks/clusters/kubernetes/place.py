@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from blocks.clusters.kubernetes.jobset import API_VERSION
+
 
 @dataclass(frozen=True)
 class Place:
@@ -20,7 +22,7 @@ class Place:
         return f"{self.jobs()}/{name}"
 
     def jobsets(self) -> str:
-        return f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{self.owner}/jobsets"
+        return f"{JOBSETS}/namespaces/{self.owner}/jobsets"
 
     def jobset(self, name: str) -> str:
         return f"{self.jobsets()}/{name}"
@@ -48,6 +50,7 @@ class Place:
 
 
 NODES = "/api/v1/nodes"
+JOBSETS = f"/apis/{API_VERSION}"
 MAY_I = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
