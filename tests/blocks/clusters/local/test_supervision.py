@@ -265,6 +265,13 @@ def test_a_supervisor_that_did_not_start_says_why(
     assert local.ended("one").state == JobState.COMPLETED
 
 
+def test_a_line_without_an_end_is_read_in_pieces(local: LocalBench) -> None:
+    local.cluster.jobs.submit(local.job("one", "import os\nfor _ in range(5): os.write(1, b'x' * 2**19)\nprint('end')"))
+    local.ended("one")
+    lines = list(local.cluster.jobs.logs("one"))
+    assert "".join(lines) == "x" * 5 * 2**19 + "end" and max(map(len, lines)) == 2**20
+
+
 def pretend(local: LocalBench, name: str, program: tuple[int, str, str]) -> None:
     """Change what is on record of a job's program."""
     state = local.place(name).state
