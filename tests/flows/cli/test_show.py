@@ -98,3 +98,12 @@ def test_a_line_that_was_printed_while_it_was_written_is_printed_to_its_end() ->
     assert list(news.of(iter(["one", "tw"]))) == []
     assert list(news.of(iter(["one", "two", "", "th"]))) == ["o", "", "th"]
     assert list(news.of(iter(["one", "two", "", "three"]))) == ["ree"]
+
+
+def test_a_directory_that_was_removed_under_one_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    done = slipway(
+        tmp_path / "gone", "--version >/dev/null; rm -r ../gone; " + f'"{sys.executable}" -m flows.cli.app runs list'
+    )
+    assert done.returncode == 1
+    assert done.stderr == b"error: The directory that you are in was removed. Go to another one.\n"
