@@ -109,10 +109,10 @@ class LocalJobs:
 
     def stop(self, name: str, grace_seconds: float = 30) -> JobStatus:
         place = self._place(name)
-        kill_at = time.time() + grace_seconds
+        kill_at = time.monotonic() + grace_seconds
         if self._status(name).live:
-            place.request_stop(kill_at)
-        while (status := self._status(name)).live and time.time() < kill_at + 30:
+            place.request_stop(grace_seconds)
+        while (status := self._status(name)).live and time.monotonic() < kill_at + 30:
             if end_unsupervised(place, kill_at):
                 continue
             supervisor = place.supervisor()

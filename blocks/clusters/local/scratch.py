@@ -6,7 +6,6 @@ import fcntl
 import functools
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,7 @@ from pathlib import Path
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.local.files import remove_tree
 
-_PREFIX = "slipway-call-"
-_YOUNG_SECONDS = 60.0  # what was made just now may not be locked yet
+_PREFIX = "slipway-scratch-"
 
 
 @dataclass(frozen=True)
@@ -39,40 +37,58 @@ def call_scratch() -> Iterator[Scratch]:
         SlipwayError: there is no temporary folder that can be written to.
     """
     try:
-        made = tempfile.TemporaryDirectory(prefix=_PREFIX)
+        scratch = _made()
+        while not _is_there(scratch):  # taken for abandoned before it was locked
+            os.close(scratch.lock)
+            scratch = _made()
     except OSError as error:
         raise SlipwayError(
             f"No scratch directory can be made in the temporary folder: {error.strerror or error}.",
             "Make room there, or let TMPDIR name a directory that can be written to.",
         ) from error
-    with made as name:
-        _remove_abandoned(Path(name).parent)
-        lock = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield Scratch(Path(name), lock)
-        finally:
-            os.close(lock)
+    try:
+        _remove_abandoned(scratch.path.parent)
+        yield scratch
+    finally:
+        remove_tree(scratch.path)
+        os.close(scratch.lock)
+
+
+def _made() -> Scratch:
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    try:
+        return Scratch(path, _locked(path, fcntl.LOCK_EX))
+    except FileNotFoundError:
+        return _made()
+
+
+def _locked(path: Path, how: int) -> int:
+    """A descriptor of the directory, which holds its lock. Raises: BlockingIOError: it was not to be waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, how)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_there(scratch: Scratch) -> bool:
+    try:
+        return os.path.samestat(scratch.path.lstat(), os.fstat(scratch.lock))
+    except FileNotFoundError:
+        return False
 
 
 @functools.cache  # once a process: it lists the whole temporary folder
 def _remove_abandoned(folder: Path) -> None:
+    """No look at how old they are: a clock can jump, a lock can not."""
     with contextlib.suppress(OSError):
         for path in folder.glob(f"{_PREFIX}*"):
             with contextlib.suppress(OSError):
-                if _is_abandoned(path):
-                    remove_tree(path)
-
-
-def _is_abandoned(path: Path) -> bool:
-    seen = path.lstat()
-    if seen.st_uid != os.getuid() or time.time() - seen.st_mtime < _YOUNG_SECONDS:
-        return False
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+                if path.lstat().st_uid == os.getuid():
+                    lock = _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    try:
+                        remove_tree(path)
+                    finally:
+                        os.close(lock)

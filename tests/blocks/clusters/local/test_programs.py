@@ -160,7 +160,7 @@ def test_what_a_killed_caller_left_goes_with_the_next_call_once_its_program_is_o
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    (temporary / "slipway-call-mine").symlink_to(tmp_path / "project")
+    (temporary / "slipway-scratch-mine").symlink_to(tmp_path / "project")
     repository = str(Path(__file__).parents[4])
     code = CALL.format(repository=repository, root=str(tmp_path / "cluster"), project=str(tmp_path / "project"))
     caller = subprocess.Popen(
@@ -170,16 +170,15 @@ def test_what_a_killed_caller_left_goes_with_the_next_call_once_its_program_is_o
     caller.kill()
     caller.wait()
     (left,) = (path for path in temporary.iterdir() if not path.is_symlink())
-    _age(left)
 
     def look() -> list[str]:
         subprocess.run([sys.executable, "-c", code, "echo"], env={**os.environ, "TMPDIR": str(temporary)}, check=True)
         return sorted(path.name for path in temporary.iterdir())
 
-    assert look() == sorted([left.name, "slipway-call-mine"])
+    assert look() == sorted([left.name, "slipway-scratch-mine"])
     program.kill()
     _wait(lambda: not program.is_running() or program.status() == psutil.STATUS_ZOMBIE)
-    assert look() == ["slipway-call-mine"]
+    assert look() == ["slipway-scratch-mine"]
     assert (tmp_path / "project/trials.py").exists()
 
 
@@ -187,10 +186,6 @@ def test_without_a_temporary_folder_a_call_says_so(trials: LocalCluster, monkeyp
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with pytest.raises(SlipwayError, match="temporary folder: No such file or directory"):
         trials.call("shelf", "echo", {})
-
-
-def _age(path: Path) -> None:
-    os.utime(path, (1, 1))
 
 
 def _wait(look: Callable[[], T]) -> T:
