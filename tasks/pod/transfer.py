@@ -180,6 +180,7 @@ def receive(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     with staging_area(layout, name) as area:
         keep = False
         try:
+            _refuse_taken(layout, final, replace)  # by whom we waited for
             unpacked = arriving.unpack(sys.stdin.buffer, area)
             _refuse_taken(layout, final, replace)
             if os.path.lexists(final):

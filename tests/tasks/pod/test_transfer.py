@@ -1,13 +1,18 @@
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tasks.pod import archive, arriving, datasets, transfer
+from tasks.pod.area import staging_area
 from tasks.pod.errors import BadInputError, NotThereError
 from tasks.pod.layout import Layout
 
@@ -188,3 +193,35 @@ def test_what_is_missing_of_some_paths_is_told(layout: Layout) -> None:
     (layout.root / "there").mkdir(parents=True)
     asked = {"paths": ["/volume/there", "/volume/absent.json"]}
     assert transfer.missing(layout, asked) == {"missing": ["/volume/absent.json"]}
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_put_that_waited_for_another_into_the_same_place_begins_in_a_place_of_its_own(
+    layout: Layout, model: Path, tmp_path: Path, taken: bool
+) -> None:
+    given = packed(model, tmp_path)
+    arguments = {"path": "/there", "name": "model", "key": "abc"}
+    answers: list[dict[str, Any]] = []
+    with staging_area(layout, "put-abc") as area:
+        put = threading.Thread(target=lambda: answers.append(stream(layout, "transfer.receive", arguments, given)[0]))
+        put.start()
+        until = time.monotonic() + 60
+        while not _is_opened_by_another(area / "lock"):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        if taken:
+            (layout.root / "there").write_text("the other's")
+        arriving.discard(area)  # as one that has come to its end does
+    put.join(60)
+    if taken:
+        assert "there is there already" in answers[0]["error"]["what"]
+    else:
+        assert answers == [{"ok": {"path": "there", "files": 2, "bytes": 9}}]
+
+
+def _is_opened_by_another(path: Path) -> bool:
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and str(path) in {file.path for file in process.open_files()}:
+                return True
+    return False
