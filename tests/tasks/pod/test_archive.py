@@ -342,7 +342,7 @@ def test_what_may_not_be_read_is_named_with_who_may_not(closed: str) -> None:
     assert said.startswith(f"User {who} may not ") and f"'{closed}" in said
 
 
-@pytest.mark.parametrize("gone", ["zero", "-leading", "-leading/deep er"])
+@pytest.mark.parametrize("gone", ["zero", "-leading"])
 def test_what_vanishes_while_a_tree_is_looked_at_is_a_change(tree: Path, gone: str) -> None:
     (tree / "link").unlink()
     entries = walk.walk(tree)
