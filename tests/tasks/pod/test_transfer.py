@@ -1,10 +1,13 @@
 import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +220,70 @@ def test_a_put_that_waited_for_another_into_the_same_place_begins_in_a_place_of_
         assert "there is there already" in answers[0]["error"]["what"]
     else:
         assert answers == [{"ok": {"path": "there", "files": 2, "bytes": 9}}]
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("transfer.cat", {"path": "closed/secret"}),
+        ("transfer.cat", {"path": "secret"}),
+        ("transfer.ls", {"path": "closed"}),
+        ("transfer.send", {"path": "secret"}),
+        ("transfer.receive", {"path": "closed/new", "name": "new"}),
+    ],
+)
+def test_what_the_user_may_not_touch_is_told_in_one_sentence(program: str, arguments: dict[str, str]) -> None:
+    with _closed_to_us() as volume:
+        error = _as_nobody(volume, program, arguments)["error"]
+        listed = _as_nobody(volume, "transfer.ls", {"path": ".", "recursive": True})["ok"]
+    assert error["kind"] in ("DeniedError", "BadInputError") and error["what"].startswith("User ")
+    assert arguments["path"].removesuffix("/new").split("/")[0] in error["what"] and str(volume) not in error["what"]
+    assert {"closed", "open", "open/file"} < {entry["path"] for entry in listed["entries"]}
+
+
+@contextlib.contextmanager
+def _closed_to_us() -> Iterator[Path]:
+    """A volume on which not all may be read; not in pytest's own folder, which nobody else may look into."""
+    with tempfile.TemporaryDirectory() as folder:
+        volume = Path(folder)
+        (volume / "open").mkdir()
+        (volume / "open" / "file").touch()
+        (volume / "closed").mkdir()
+        (volume / "closed" / "secret").touch()
+        (volume / "secret").touch()
+        if os.getuid() == 0:
+            for path in (volume, volume / "open"):
+                os.chown(path, 65534, 65534)
+        (volume / "secret").chmod(0)
+        (volume / "closed").chmod(0)
+        yield volume
+        (volume / "closed").chmod(0o700)
+
+
+def _as_nobody(volume: Path, program: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Run a program as a user who may not do everything: as ourselves, or as somebody else where we are root."""
+    modules = "archive, arriving, area, transfer, usage, program"
+    code = (
+        f"import os, sys, json\nfrom tasks.pod import {modules}\n"
+        "if os.getuid() == 0: os.setgid(65534), os.setuid(65534)\nprogram.main(sys.argv)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--stream", program],
+        cwd=REPOSITORY,
+        env=os.environ | {"SLIPWAY_VOLUME": str(volume)},
+        input=json.dumps(arguments).encode() + b"\n" + _a_file(),
+        capture_output=True,
+        check=False,
+    )
+    answer: dict[str, Any] = json.loads(done.stderr.splitlines()[-1])
+    return answer
+
+
+def _a_file() -> bytes:
+    with tempfile.NamedTemporaryFile() as file:
+        out = io.BytesIO()
+        archive.pack(Path(file.name), out)
+        return out.getvalue()
 
 
 def _is_opened_by_another(path: Path) -> bool:
