@@ -22,7 +22,7 @@ from flows.cli.bar import Bar, Counted, byte_bar
 from flows.cli.show import say
 from tasks.pod import archive, arriving
 from tasks.pod.archive import Totals
-from tasks.pod.errors import ChangedError, PodError
+from tasks.pod.errors import BadInputError, ChangedError, PodError
 from tasks.pod.layout import volume_relative
 from tasks.pod.transfer import check_destination
 from tasks.pod.walk import walk
@@ -179,8 +179,9 @@ def _private(target: Path, key: str) -> Iterator[Path]:
             raise ConflictError(f"Another transfer to {target} is under way.", "Wait for its end.") from None
         try:
             yield area
-        except BaseException:
-            keep = bool(arriving.arrived(area))
+        except BaseException as error:
+            refused = isinstance(error, ProgramError) and error.kind == BadInputError.__name__
+            keep = not refused and bool(arriving.arrived(area))
             raise
         finally:
             if not keep:

@@ -133,7 +133,7 @@ def test_what_becomes_of_a_run_whose_flow_run_in_the_cluster_is_cancelled_killed
     working.run("prefect", "flow-run", "retry", killed)
     wait_until(lambda: len(working.pods_of(killed)) == 2, 120)
     wait_until(lambda: working.state_of(killed, 0) == "RUNNING", 180)
-    pod = working.pods_of(killed)[-1]
+    pod = working.pods_of(killed)[-1].removeprefix("pod/")
     working.kubectl("-n", working.home, "delete", "pod", pod, "--grace-period=0", "--force")
     assert working.state_of(killed, 180) == "CRASHED"
     assert job_of("killed").live

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.pod import archive, arriving
+from tasks.pod import archive, arriving, walk
 from tasks.pod.errors import BadInputError, ChangedError, NotThereError
 
 
@@ -340,3 +340,14 @@ def test_what_may_not_be_read_is_named_with_who_may_not(closed: str) -> None:
 
     who, _, said = done.stdout.partition(" ")
     assert said.startswith(f"User {who} may not ") and f"'{closed}" in said
+
+
+@pytest.mark.parametrize("gone", ["zero", "-leading"])
+def test_what_vanishes_while_a_tree_is_looked_at_is_a_change(tree: Path, gone: str) -> None:
+    (tree / "link").unlink()
+    entries = walk.walk(tree)
+    next(entries)  # the tree's own listing is read by now, "-leading" has been told
+    (tree / gone).rename(tree.parent / "elsewhere")
+
+    with pytest.raises(ChangedError, match="vanished"):
+        list(entries)
