@@ -30,6 +30,7 @@ PROGRAMS: dict[str, str] = {
     "datasets.remove": "tasks.pod.catalogue:remove_dataset",
     "datasets.stage": "tasks.pod.datasets:stage",
     "datasets.state": "tasks.pod.datasets:state",
+    "folders.look": "tasks.pod.origins:look",
     "holds.make": "tasks.pod.holds:make",
     "holds.release": "tasks.pod.holds:release",
     "retention.plan": "tasks.pod.retention:plan",
