@@ -11,6 +11,7 @@ import pytest
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.job import Job, JobState, Mount
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
+from blocks.clusters.kubernetes.place import Place
 from tests.cluster.access import TestCluster, owner_of_its_own
 from tests.cluster.accounts import Right, connect_as, give, make_account, rights, rules
 from tests.deployments.test_roles_for_real import wait_until
@@ -222,3 +223,15 @@ def stage_with_jobset(stage: Stage, kubernetes: TestCluster, jobset: None) -> St
 def test_without_it_something_is_refused_where_jobset_is(stage_with_jobset: Stage, right: Right) -> None:
     with stage_with_jobset.without(right) as cluster, pytest.raises(SlipwayError, match=_said_without(right)):
         REFUSED_WITH_JOBSET[right](cluster)
+
+
+@pytest.mark.alone
+def test_a_jobset_that_is_not_ours_to_make_any_more_is_not_passed_over(stage: Stage, stage_with_jobset: Stage) -> None:
+    """As if it was gone: its run would be started beside it, as a plain Job."""
+    waiting = GANG.model_copy(update={"name": "set-waiting", "queue": "team"})
+    with stage.without((*JOBSETS, "create")) as cluster:  # whose settings leave it to the cluster
+        for look in (lambda: cluster.jobs.find({}), lambda: cluster.jobs.submit(waiting)):
+            with pytest.raises(SlipwayError, match=r"set-waiting-n-0.* are of JobSets.* may not create jobsets"):
+                look()
+    assert stage.admin.api.find(Place(stage.owner).job("set-waiting")) is None
+    assert stage_with_jobset.flows.jobs.submit(waiting).live

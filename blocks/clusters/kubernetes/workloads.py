@@ -1,10 +1,10 @@
 """The Jobs of one namespace as the API server keeps them: Jobs, and JobSets where a job of several nodes is one."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from blocks.clusters.errors import UsageError
+from blocks.clusters.errors import SlipwayError, UsageError
 from blocks.clusters.job import Job
 from blocks.clusters.kubernetes.api import Api, ApiError
 from blocks.clusters.kubernetes.jobset import (
@@ -40,11 +40,15 @@ class Workloads:
 
         Raises:
             UsageError: the settings say always, and it can not be.
+            SlipwayError: it is one, which is not for us any more.
         """
-        if job.nodes == 1 or self._settings.jobset == "never":
+        if job.nodes == 1:
             return False
-        self._asked_at = float("-inf")  # two that submit the same job have to say the same
-        why_not = self._no_jobsets()
+        why_not = self._no_jobsets(again=True)  # two that submit the same job have to say the same
+        if why_not:
+            self._check_children([self._api.find(self._place.job(child_name(job.name)))], why_not)
+        if self._settings.jobset == "never":
+            return False
         if why_not and self._settings.jobset == "always":
             raise UsageError(
                 f"The job {job.name!r} of {job.nodes} nodes is to be a JobSet (jobset is always), and {why_not}.",
@@ -53,14 +57,29 @@ class Workloads:
         return not why_not
 
     def items(self, wanted: str) -> list[Json]:
-        """Those that a label selector selects."""
+        """Those that a label selector selects.
+
+        Raises:
+            SlipwayError: there are JobSets among them, which are not for us any more.
+        """
         query = {"labelSelector": wanted}
         jobs = self._api.items(self._place.jobs(), query)  # first: a JobSet without its Job is one that waits for it
         found = [job for job in jobs if parent(job) is None]
-        if not self._no_jobsets():
-            children = {parent(job): job for job in jobs}
+        children = {parent(job): job for job in jobs if parent(job) is not None}
+        if why_not := self._no_jobsets(again=bool(children and self._why_not)):
+            self._check_children(children.values(), why_not)
+        else:
             found += [unwrap(jobset, children.get(jobset["metadata"]["uid"])) for jobset in self._jobsets(query)]
         return found
+
+    def _check_children(self, children: Iterable[Json | None], why_not: str) -> None:
+        """Raises: SlipwayError: a JobSet has made one of them. To pass it over would be to start its run once more."""
+        of_jobsets = sorted(child["metadata"]["name"] for child in children if child and parent(child))
+        if of_jobsets and self._api.find(JOBSETS) is not None:
+            raise SlipwayError(
+                f"The Jobs {', '.join(of_jobsets)} are of JobSets, and {why_not}.",
+                "Ask whoever runs the cluster for the rights on jobsets of the role slipway; see docs/kubernetes.md.",
+            )
 
     def _jobsets(self, query: Mapping[str, str]) -> list[Json]:
         try:
@@ -114,9 +133,9 @@ class Workloads:
         name = job["metadata"]["name"]
         return self._place.jobset(jobset_name(name)) if is_jobset(job) else self._place.job(name)
 
-    def _no_jobsets(self) -> str:
-        """Why there are no JobSets for us; empty if there are."""
-        if time.monotonic() - self._asked_at > _KEEP_SECONDS:
+    def _no_jobsets(self, *, again: bool = False) -> str:
+        """Why there are no JobSets for us; empty if there are. Asked once a minute, or again."""
+        if again or time.monotonic() - self._asked_at > _KEEP_SECONDS:
             self._why_not = self._ask()
             self._asked_at = time.monotonic()
         return self._why_not
