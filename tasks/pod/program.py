@@ -68,6 +68,7 @@ PROGRAMS: dict[str, str] = {
     "transfer.send": "tasks.pod.transfer:send",
     "volume.missing": "tasks.pod.transfer:missing",
     "volume.probe": "tasks.pod.usage:probe",
+    "volume.room": "tasks.pod.usage:room",
     "volume.usage": "tasks.pod.usage:usage",
     "weights.export": "tasks.pod.export_weights:export_weights",
     "weights.inspect": "tasks.pod.weights:inspect",
@@ -133,6 +134,11 @@ def _failure(name: str, error: Exception) -> dict[str, Any]:
     if isinstance(error, OSError) and is_full(error):
         remedy = "Grow it, prune checkpoints, or remove what is not needed."
         return _error("NoSpaceError", f"The volume is full: {error}.", remedy)
+    if isinstance(error, PermissionError) and error.filename:
+        path, root = Path(os.fsdecode(error.filename2 or error.filename)), Layout.here().root
+        where = f"{str(path.relative_to(root))!r} on the volume" if path.is_relative_to(root) else repr(str(path))
+        what = f"User {os.getuid()} may not read or write {where}: {error.strerror}."
+        return _error("DeniedError", what, "Give that user the right to (chown, chmod), or name another place.")
     traceback.print_exception(error)
     at = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{name} failed: {type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})."
