@@ -7,6 +7,7 @@ the log. Log lines go to standard error.
 Nothing secret is ever an argument: secrets are environment variables.
 """
 
+import errno
 import importlib
 import json
 import os
@@ -132,6 +133,9 @@ def _failure(name: str, error: Exception) -> dict[str, Any]:
     if isinstance(error, OSError) and is_full(error):
         remedy = "Grow it, prune checkpoints, or remove what is not needed."
         return _error("NoSpaceError", f"The volume is full: {error}.", remedy)
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        remedy = "File systems with faults become so by themselves (the kernel's log says why). Make it writable again."
+        return _error("ProgramError", f"The volume is read-only: {error}.", remedy)
     traceback.print_exception(error)
     at = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{name} failed: {type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})."
