@@ -3,6 +3,8 @@
 from typing import Any, Literal
 
 from prefect.blocks.core import Block
+from prefect.exceptions import MissingContextError
+from prefect.logging import get_logger, get_run_logger
 from pydantic import Field
 
 from blocks.clusters.kubernetes.cluster import KubernetesCluster as Namespace
@@ -149,6 +151,12 @@ class KubernetesCluster(Strict, Block):
         description="How long a pod that was told to go is waited for. After that its node counts as lost.",
         json_schema_extra={"position": 26},
     )
+    jobset: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        title="JobSet",
+        description="Whether a job of several nodes is a JobSet. Auto: where the cluster has that for its user.",
+        json_schema_extra={"position": 27},
+    )
     session_idle_seconds: int = Field(
         default=600,
         gt=0,
@@ -184,4 +192,12 @@ class KubernetesCluster(Strict, Block):
         settings = KubernetesSettings.model_validate(
             {key: getattr(self, key) for key in KubernetesSettings.model_fields}
         )
-        return Namespace(settings, name=self.name, owner=self.owner)
+        return Namespace(settings, name=self.name, owner=self.owner, say=_warn)
+
+
+def _warn(text: str) -> None:
+    """Into the flow run's log, where there is one."""
+    try:
+        get_run_logger().warning(text)
+    except MissingContextError:  # in a thread of a step's
+        get_logger("slipway").warning(text)

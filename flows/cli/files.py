@@ -45,7 +45,7 @@ def ls(
     if not entries:
         say("There is nothing in it.")
     base = "" if listed["path"] == "." else f"{listed['path']}/"
-    names = [_name(entry, base) for entry in entries]
+    names = [_one_line(_name(entry, base)) for entry in entries]
     if not long:
         for shown in names:
             print(printable(shown))
@@ -77,7 +77,9 @@ def du(
         show_json(held)
         return
     whole = max(1, held["bytes"])
-    rows = [(format_size(e["bytes"]), f"{100 * e['bytes'] / whole:.0f} %", e["path"]) for e in held["entries"]]
+    rows = [
+        (format_size(e["bytes"]), f"{100 * e['bytes'] / whole:.0f} %", _one_line(e["path"])) for e in held["entries"]
+    ]
     where = "all of the volume" if held["path"] == "." else held["path"]
     rows.append((format_size(held["bytes"]), "", where))
     show_table(("size", "share", "path"), rows, empty="", right=("size", "share"), wraps="path")
@@ -148,6 +150,11 @@ def _checked(name: str) -> str:
     from blocks.clusters.names import check_name
 
     return check_name("volume", name)
+
+
+def _one_line(name: str) -> str:
+    """A file's name with a line end in it must not look like two names."""
+    return name.replace("\n", "\\n")
 
 
 def _name(entry: dict[str, Any], base: str) -> str:

@@ -46,7 +46,7 @@ def ssh(
     try:
         code = _attached(place, session, command or [])
     finally:
-        place.sessions.leave(session)
+        _leave(place, session)
     sys.exit(code)
 
 
@@ -91,6 +91,16 @@ def stop(
         show_json({"session": session, "stopped": True})
         return
     say(f"Session {session} is ended.")
+
+
+def _leave(cluster: "Cluster", session: "Session") -> None:
+    """What became of the program is what the person asked for, whatever becomes of the session."""
+    from blocks.clusters.errors import SlipwayError
+
+    try:
+        cluster.sessions.leave(session)
+    except SlipwayError as error:
+        say(f"Session {session.id} is left to end by itself: {error}")
 
 
 def _attached(cluster: "Cluster", session: "Session", command: list[str]) -> int:

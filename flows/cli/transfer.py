@@ -22,13 +22,14 @@ from flows.cli.bar import Bar, Counted, byte_bar
 from flows.cli.show import say
 from tasks.pod import archive, arriving
 from tasks.pod.archive import Totals
-from tasks.pod.errors import ChangedError, PodError
+from tasks.pod.errors import BadInputError, ChangedError, PodError
 from tasks.pod.layout import volume_relative
 from tasks.pod.transfer import check_destination
 from tasks.pod.walk import walk
 
 T = TypeVar("T")
 _FRUITLESS_TRIES = 3
+_KEPT = "What has arrived is kept: the same command goes on from there."
 _PAUSE_SECONDS = 1.0
 
 
@@ -115,7 +116,11 @@ def _through_cuts(cluster: Cluster, volume: str, once: Callable[[str], T], bar: 
             fruitless = 0 if bar.moved - begun > 4 * archive.CHUNK else fruitless + 1
             if fruitless == _FRUITLESS_TRIES:
                 what = error.what if isinstance(error, ProgramError | PodError) else "The connection broke."
-                raise SlipwayError(what, "What has arrived is kept: the same command goes on from there.") from error
+                raise SlipwayError(what, _KEPT) from error
+        except SlipwayError as error:  # the way there is barred: by a token that has expired, for one
+            if not bar.moved:
+                raise
+            raise SlipwayError(error.what, f"{error.remedy} {_KEPT}") from error
         say("The transfer was cut; it goes on where it was.")
         time.sleep(_PAUSE_SECONDS)
 
@@ -174,8 +179,9 @@ def _private(target: Path, key: str) -> Iterator[Path]:
             raise ConflictError(f"Another transfer to {target} is under way.", "Wait for its end.") from None
         try:
             yield area
-        except BaseException:
-            keep = bool(arriving.arrived(area))
+        except BaseException as error:
+            refused = isinstance(error, ProgramError) and error.kind == BadInputError.__name__
+            keep = not refused and bool(arriving.arrived(area))
             raise
         finally:
             if not keep:
@@ -189,5 +195,5 @@ def _explained(target: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        remedy = "Make room, or name another place." if error.errno == errno.ENOSPC else "Name another place."
+        remedy = f"Make room, or name another place. {_KEPT}" if error.errno == errno.ENOSPC else "Name another place."
         raise SlipwayError(f"{target} can not be written: {error.strerror}.", remedy) from error

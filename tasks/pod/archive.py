@@ -24,6 +24,7 @@ TREE = "tree"
 END = "end"
 MTIME = "SLIPWAY.mtime_ns"  # tar's own is a decimal that Python reads as a float: off by some hundred nanoseconds
 OFFSET = "SLIPWAY.offset"
+HOLES = "SLIPWAY.holes"
 CHUNK = 1 << 20
 RECORD = 10240  # to which a tar stream is padded
 
@@ -124,7 +125,12 @@ def _entries(source: Path) -> Iterator[Entry]:
     """The file or directory itself, with an empty path, then what is below it."""
     try:
         status = source.stat()  # a link that is named itself stands for what it leads to
+    except PermissionError as error:
+        raise _unreadable(source.name) from error
     except OSError:
+        if source.is_symlink():
+            what = f"{source.name!r} is a symbolic link that leads nowhere."
+            raise BadInputError(what, "Remove it, or restore its target.") from None
         raise NotThereError(f"There is no {source.name!r} there.", "List the directory above it.") from None
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise BadInputError(f"{source.name!r} is neither a file nor a directory.", "Name one of these.")
@@ -149,9 +155,13 @@ def _write_file(
         file = entry.source.open("rb", buffering=0)
     except FileNotFoundError as error:
         raise _changed(entry) from error
+    except PermissionError as error:
+        raise _unreadable(entry.path or entry.source.name) from error
     with file:
-        size = os.fstat(file.fileno()).st_size
-        offset = 0
+        now, offset = os.fstat(file.fileno()), 0
+        size = now.st_size
+        if now.st_blocks * 512 < size:
+            member.pax_headers = {**member.pax_headers, HOLES: "yes"}
         if arrived and (arrived.size, arrived.mtime_ns) == (size, entry.stat.st_mtime_ns) and arrived.at <= size:
             offset = arrived.at
             member.pax_headers = {**member.pax_headers, OFFSET: str(offset)}
@@ -176,6 +186,11 @@ def _pieces(file: FileIO, count: int, entry: Entry, hasher: xxhash.xxh3_128) -> 
         hasher.update(buffer[:read])
         yield buffer[:read]
         count -= read
+
+
+def _unreadable(path: str) -> BadInputError:
+    who = f"User {os.getuid()} may not read {path!r}."
+    return BadInputError(who, "Give that user the right to, or leave it out.")
 
 
 def _changed(entry: Entry) -> ChangedError:

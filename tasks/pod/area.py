@@ -28,14 +28,21 @@ def staging_area(layout: Layout, name: str) -> Iterator[Path]:
     """
     reserve.keep(layout)
     area = layout.staging(name)
-    area.mkdir(parents=True, exist_ok=True)
-    with (area / "lock").open("a+") as lock:
-        beat = _acquire(lock.fileno(), area)
+    while True:
+        area.mkdir(parents=True, exist_ok=True)
         try:
-            yield area
-        finally:
-            if beat:
-                beat.stop()
+            lock = (area / "lock").open("a+")
+        except FileNotFoundError:  # its owner has just removed it
+            continue
+        with lock:
+            beat = _acquire(lock.fileno(), area)
+            try:
+                if _is_here(lock.fileno(), area):
+                    yield area
+                    return
+            finally:
+                if beat:
+                    beat.stop()
 
 
 def clear(area: Path) -> None:
@@ -56,8 +63,11 @@ def remove_tree(path: Path) -> None:
     shutil.rmtree(path)
 
 
-def require_space(path: Path, needed: int) -> None:
+def require_space(path: Path, needed: int, what: str = "Staging") -> None:
     """Refuse before the first byte is written when the bytes still needed, and a margin, do not fit.
+
+    Args:
+        what: needs them, for the message.
 
     Raises:
         NoSpaceError: naming what is needed and what is free.
@@ -68,7 +78,7 @@ def require_space(path: Path, needed: int) -> None:
     margin = min(1 << 30, (16 << 20) + needed // 100) if needed else 0
     if needed + margin > free:
         raise NoSpaceError(
-            f"Staging needs {size_text(needed)} ({needed} bytes) and a margin of {size_text(margin)},"
+            f"{what} needs {size_text(needed)} ({needed} bytes) and a margin of {size_text(margin)},"
             f" and the volume has {size_text(free)} ({free} bytes) free.",
             "Grow the volume, prune checkpoints, or remove what is not needed.",
         )
@@ -85,6 +95,14 @@ def is_owned(area: Path) -> bool:
         beat = area / "owner"
         return beat.exists() and time.time() - beat.stat().st_mtime < _STALE_AFTER
     return False
+
+
+def _is_here(descriptor: int, area: Path) -> bool:
+    """Whether the lock that we got is the area's: who owned it before us may have removed both."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), (area / "lock").stat())
+    except FileNotFoundError:
+        return False
 
 
 def _acquire(descriptor: int, area: Path) -> "_Heartbeat | None":

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 
 import xxhash
 
-from tasks.pod.archive import CHUNK, END, MTIME, OFFSET, RECORD, TREE, Arrived, Totals
+from tasks.pod.archive import CHUNK, END, HOLES, MTIME, OFFSET, RECORD, TREE, Arrived, Totals
 from tasks.pod.area import remove_tree
 from tasks.pod.errors import BadInputError, ChangedError
 from tasks.pod.layout import real
@@ -187,7 +187,7 @@ class _Unpacking:
     def _write(self, tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, path: str, mtime_ns: int) -> str:
         """Write a file, or the rest of one, and return what all of it hashes to."""
         source = cast(BinaryIO, tar.extractfile(member))
-        offset = _whole_number(member.pax_headers.get(OFFSET, "")) or 0
+        offset = max(0, _whole_number(member.pax_headers.get(OFFSET, "")) or 0)
         hasher = xxhash.xxh3_128()
         if path in self._hashes:
             raise BadInputError(f"The stream has {member.name!r} twice.", "Do not unpack it.")
@@ -203,9 +203,7 @@ class _Unpacking:
                 chunk = source.read(min(CHUNK, left))
                 if not chunk:
                     raise ChangedError("The stream ended early.", "Copy it again.")
-                written = 0
-                while written < len(chunk):
-                    written += out.write(chunk[written:])
+                _write(out, chunk, holes=HOLES in member.pax_headers)
                 hasher.update(chunk)
                 left -= len(chunk)
         self._bytes += offset + member.size
@@ -250,6 +248,17 @@ def _clear(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _write(out: io.FileIO, chunk: bytes, *, holes: bool) -> None:
+    """Add to the end of a file; where it had holes, zeros as one."""
+    if holes and not chunk.strip(b"\0"):
+        out.truncate(out.seek(0, io.SEEK_END) + len(chunk))
+        out.seek(0, io.SEEK_END)
+        return
+    written = 0
+    while written < len(chunk):
+        written += out.write(chunk[written:])
+
+
 def _hash(file: io.FileIO, count: int, hasher: xxhash.xxh3_128) -> None:
     """Raises: ChangedError: the file is shorter than that."""
     while count:
@@ -266,4 +275,5 @@ def _mtime_ns(member: tarfile.TarInfo) -> int:
 
 
 def _whole_number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+    digits = text.removeprefix("-")  # a time before 1970
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None

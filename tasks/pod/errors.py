@@ -44,5 +44,9 @@ class CannotWriteError(PodError):
     """The volume does not belong to the user that everything beside the data runs as."""
 
 
+class DeniedError(PodError):
+    """A file or directory that the user who runs beside the data may not read or write."""
+
+
 class ChangedError(PodError):
     """Bytes are not what the record says: a source that changed under a hold, a file with a wrong hash."""

@@ -10,6 +10,7 @@ from tasks.pod.errors import BadInputError
 OURS = ("hub", "runs", "holds", ".slipway")
 """Top-level directories that `put` refuses."""
 
+_LONGEST_NAME, _LONGEST_PATH = 255, 3000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -149,10 +150,15 @@ def volume_relative(path: str) -> str:
     """Normalise a path on a volume: `/volume/a/b`, `/a/b` and `a/b` are all `a/b`; the root is `.`.
 
     Raises:
-        BadInputError: `..` climbs above the root, or the path has control characters.
+        BadInputError: `..` climbs above the root, or the path has control characters, is no text, or is too long.
     """
     if any(ord(c) < 32 or ord(c) == 127 for c in path):
         raise BadInputError(f"{path!r} has control characters.", "Name a path without them.")
+    if any(0xD800 <= ord(c) <= 0xDFFF for c in path):
+        raise BadInputError(f"{path!r} is not UTF-8.", "Name a path that is.")
+    if len(path.encode()) > _LONGEST_PATH or any(len(piece.encode()) > _LONGEST_NAME for piece in path.split("/")):
+        limits = f"{_LONGEST_NAME} bytes for a name, {_LONGEST_PATH} for a path"
+        raise BadInputError(f"{path[:60]!r}… is too long: {limits}.", "Name a shorter one.")
     parts: list[str] = []
     for piece in PurePosixPath("/" + path).parts[1:]:
         if piece == "..":

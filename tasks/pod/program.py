@@ -31,6 +31,7 @@ PROGRAMS: dict[str, str] = {
     "datasets.remove": "tasks.pod.catalogue:remove_dataset",
     "datasets.stage": "tasks.pod.datasets:stage",
     "datasets.state": "tasks.pod.datasets:state",
+    "folders.look": "tasks.pod.origins:look",
     "holds.make": "tasks.pod.holds:make",
     "holds.release": "tasks.pod.holds:release",
     "retention.plan": "tasks.pod.retention:plan",
@@ -68,6 +69,7 @@ PROGRAMS: dict[str, str] = {
     "transfer.send": "tasks.pod.transfer:send",
     "volume.missing": "tasks.pod.transfer:missing",
     "volume.probe": "tasks.pod.usage:probe",
+    "volume.room": "tasks.pod.usage:room",
     "volume.usage": "tasks.pod.usage:usage",
     "weights.export": "tasks.pod.export_weights:export_weights",
     "weights.inspect": "tasks.pod.weights:inspect",
@@ -136,6 +138,11 @@ def _failure(name: str, error: Exception) -> dict[str, Any]:
     if isinstance(error, OSError) and error.errno == errno.EROFS:
         remedy = "File systems with faults become so by themselves (the kernel's log says why). Make it writable again."
         return _error("ProgramError", f"The volume is read-only: {error}.", remedy)
+    if isinstance(error, PermissionError) and error.filename:
+        path, root = Path(os.fsdecode(error.filename2 or error.filename)), Layout.here().root
+        where = f"{str(path.relative_to(root))!r} on the volume" if path.is_relative_to(root) else repr(str(path))
+        what = f"User {os.getuid()} may not read or write {where}: {error.strerror}."
+        return _error("DeniedError", what, "Give that user the right to (chown, chmod), or name another place.")
     traceback.print_exception(error)
     at = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{name} failed: {type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})."

@@ -43,9 +43,14 @@ def ls(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         entries.append(_entry(layout, start, start.lstat()))
     folders = [start] if start.is_dir() else []
     while folders and len(entries) <= _MOST_ENTRIES:
+        folder = folders.pop()
         try:
-            scan = os.scandir(folders.pop())
+            scan = os.scandir(folder)
         except FileNotFoundError:
+            continue
+        except PermissionError:  # lost+found, for one: it is listed, what is in it is not
+            if folder == start:
+                raise
             continue
         with scan:
             for item in scan:
@@ -174,12 +179,13 @@ def receive(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     final = _destination(layout, arguments["path"], arguments["name"])
     replace = bool(arguments.get("replace"))
     _refuse_taken(layout, final, replace)
-    require_space(layout.root, int(arguments.get("bytes") or 0))
+    require_space(layout.root, int(arguments.get("bytes") or 0), what="This put")
     name = _area_name(arguments.get("key") or secrets.token_hex(8))
     _sweep(layout, name)
     with staging_area(layout, name) as area:
         keep = False
         try:
+            _refuse_taken(layout, final, replace)  # by whom we waited for
             unpacked = arriving.unpack(sys.stdin.buffer, area)
             _refuse_taken(layout, final, replace)
             if os.path.lexists(final):
@@ -217,8 +223,11 @@ _REASONS = {
 
 def _existing(layout: Layout, path: str) -> Path:
     found = layout.resolve(path)
-    if not os.path.lexists(found):
-        raise NotThereError(f"There is no {volume_relative(path)!r} on the volume.", "List the directory above it.")
+    try:
+        found.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        what = f"There is no {volume_relative(path)!r} on the volume."
+        raise NotThereError(what, "List the directory above it.") from None
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.pod.errors import BadInputError
+from tasks.pod.errors import BadInputError, ChangedError
 from tasks.pod.layout import real
 
 
@@ -37,6 +37,7 @@ def walk(root: Path) -> Iterator[Entry]:
     Raises:
         BadInputError: a link that leads outside or nowhere, a special file, a name with control characters or that is
             no text.
+        ChangedError: something vanished meanwhile: under its new name it may have been missed.
     """
     yield from _walk(root, root.resolve(), "")
 
@@ -48,22 +49,34 @@ def check_name(path: str) -> None:
 
 
 def _walk(folder: Path, root: Path, prefix: str) -> Iterator[Entry]:
-    with os.scandir(folder) as scan:
-        found = sorted(scan, key=lambda entry: entry.name)
+    try:
+        with os.scandir(folder) as scan:
+            found = sorted(scan, key=lambda entry: entry.name)
+    except PermissionError as error:
+        who = f"User {os.getuid()} may not look into {prefix or folder.name!r}."
+        raise BadInputError(who, "Give that user the right to, or leave it out.") from error
+    except FileNotFoundError as error:
+        raise _vanished(prefix or folder.name) from error
     for item in found:
         path = f"{prefix}{item.name}"
         check_name(path)
-        status = item.stat(follow_symlinks=False)
         source = Path(item.path)
-        if stat.S_ISLNK(status.st_mode):
-            yield Entry(path, source, status, _checked_link(source, root, path))
-        elif stat.S_ISDIR(status.st_mode):
+        try:
+            status = item.stat(follow_symlinks=False)
+            link = _checked_link(source, root, path) if stat.S_ISLNK(status.st_mode) else None
+        except FileNotFoundError as error:
+            raise _vanished(path) from error
+        if stat.S_ISDIR(status.st_mode):
             yield Entry(path, source, status)
             yield from _walk(source, root, f"{path}/")
-        elif stat.S_ISREG(status.st_mode):
-            yield Entry(path, source, status)
+        elif link is not None or stat.S_ISREG(status.st_mode):
+            yield Entry(path, source, status, link)
         else:
             raise BadInputError(f"{path!r} is neither a file nor a directory.", "Remove it, or leave it out.")
+
+
+def _vanished(path: str) -> ChangedError:
+    return ChangedError(f"{path!r} vanished, or was renamed, while it was looked at.", "Copy it again.")
 
 
 def _checked_link(source: Path, root: Path, path: str) -> str:

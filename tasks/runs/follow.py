@@ -166,7 +166,7 @@ def look(cluster: Cluster, runs: Sequence[Progress]) -> None:
     for progress in live:
         job = statuses.get(progress.launch.job)
         if job is not None and job.unstarted:
-            job = cluster.jobs.submit(job_of(progress.launch.plan, progress.launch.attempt.attempt))
+            job = cluster.jobs.submit(job_of(progress.launch.plan, progress.launch.attempt))
         progress.job = job
         progress.end = _end(progress)
 

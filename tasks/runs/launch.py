@@ -79,7 +79,7 @@ def _act(cluster: Cluster, record: RunRecord, decision: Decision, trust: Sequenc
             write_end(cluster, plan, decision.attempt, decision.end)
         case "submit":
             assert last is not None
-            cluster.jobs.submit(job_of(plan, decision.attempt, last.preferred_nodes))
+            cluster.jobs.submit(job_of(plan, last))
             return Launch(plan, last, adopted=False)
         case "adopt" | "leave":
             assert last is not None

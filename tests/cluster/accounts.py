@@ -47,11 +47,20 @@ def give(api: Api, path: str, kind: str, owner: str, account: str, role: str, ru
     )
 
 
-def connect_as(cluster: TestCluster, api: Api, owner: str, name: str) -> KubernetesCluster:
-    """The cluster as an account sees it."""
+def connect_as(cluster: TestCluster, api: Api, owner: str, name: str, **changes: Any) -> KubernetesCluster:
+    """The cluster as an account sees it, with some settings changed."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+        pass
+    write_kubeconfig(Path(file.name), api, owner, name)
+    time.sleep(0.5)  # rights are seen a moment later
+    return cluster.connect(owner, kubeconfig=file.name, **changes)
+
+
+def write_kubeconfig(path: Path, api: Api, owner: str, name: str) -> None:
+    """One of an account, with a new token."""
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = api.post(f"{NAMESPACES}/{owner}/serviceaccounts/{name}/token", asked)["status"]["token"]
-    authority = base64.b64encode(Path(api.configuration.ssl_ca_cert).read_bytes()).decode()
+    authority = base64.b64encode(Path(str(api.configuration.ssl_ca_cert)).read_bytes()).decode()
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -60,10 +69,7 @@ def connect_as(cluster: TestCluster, api: Api, owner: str, name: str) -> Kuberne
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": name}}],
         "current-context": "c",
     }
-    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
-        json.dump(config, file)
-    time.sleep(0.5)  # rights are seen a moment later
-    return cluster.connect(owner, kubeconfig=file.name)
+    path.write_text(json.dumps(config))
 
 
 def rules(file: str, name: str) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from tests.conftest import PROJECT
 
 MANIFESTS = PROJECT / "deployments" / "kubernetes"
 IMAGES = ("slipway-flows", "slipway")
+_OVER = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,26 @@ class Installed:
         said = self.run("prefect", "deployment", "run", deployment, "--params", json.dumps(parameters))
         return next(line.split()[-1] for line in said.splitlines() if "UUID" in line)
 
+    def state_of(self, flow_run: str, seconds: float) -> str:
+        """The type of a flow run's state: the one that it ends in, if it does in that time."""
+        until = time.monotonic() + seconds
+        while True:
+            state: str = self.answer(f"/flow_runs/{flow_run}")["state"]["type"]
+            if state in _OVER or time.monotonic() > until:
+                return state
+            time.sleep(1)
+
+    def pods_of(self, flow_run: str) -> list[str]:
+        """The names of a flow run's pods, oldest first."""
+        asked = ["get", "pods", "-l", f"prefect.io/flow-run-id={flow_run}", "--sort-by=.metadata.creationTimestamp"]
+        return self.kubectl("-n", self.home, *asked, "-o", "name").split()
+
     def ended(self, flow_run: str, seconds: float) -> str:
         """Wait for a flow run's end, and say how it was, with its log where it was bad."""
         until = time.monotonic() + seconds
         while True:
             state = self.answer(f"/flow_runs/{flow_run}")["state"]
-            if state["type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED") or time.monotonic() > until:
+            if state["type"] in _OVER or time.monotonic() > until:
                 break
             time.sleep(1)
         if state["type"] == "COMPLETED":

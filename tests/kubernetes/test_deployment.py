@@ -1,8 +1,7 @@
 """The main job as pods, started as people start it: `prefect deployment run`."""
 
 import secrets
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from tasks.runs.launch import read_run
 from tests.cluster.access import TestCluster
 from tests.conftest import Running
 from tests.kubernetes.spread import argv_of_all, found_in_objects
+from tests.kubernetes.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -63,10 +63,3 @@ def test_cancelling_the_flow_stops_the_pod(running: Running, block: object, clus
     running.prefect("flow-run", "cancel", asked)
     running.wait(asked, "CANCELLED", seconds=300)
     wait_until(lambda: [j.state for j in cluster.jobs.find({"slipway.dev/run": "long"})] == [JobState.STOPPED])
-
-
-def wait_until(look: Callable[[], bool], seconds: float = 240) -> None:
-    until = time.monotonic() + seconds
-    while not look():
-        assert time.monotonic() < until
-        time.sleep(0.5)

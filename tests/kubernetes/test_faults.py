@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from blocks.clusters.job import JobState
+from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from tasks.runs.launch import read_run
 from tasks.runs.records import End
-from tests.cluster.access import TestCluster, api_server_away
+from tests.cluster.access import NAMESPACES, TestCluster, api_server_away
+from tests.cluster.accounts import make_account, rules, write_kubeconfig
 from tests.conftest import PROJECT
 from tests.kubernetes.conftest import on_this_machine
 from tests.tasks.conftest import Desk
@@ -40,6 +42,35 @@ def test_an_api_server_that_is_away_for_half_a_minute_does_not_change_a_runs_out
     assert [end and end.state for end in ends] == ["completed"]
     (job,) = desk.cluster.jobs.find({"slipway.dev/run": "one"})
     assert (job.name, job.state) == (launched.job, JobState.COMPLETED)
+
+
+def test_a_run_is_followed_on_once_credentials_that_ended_are_good_again(
+    desk: Desk, kubernetes: TestCluster, owner: str, demo_assets: Path, tmp_path: Path
+) -> None:
+    assert isinstance(desk.cluster, KubernetesCluster)
+    admin, said = desk.cluster.api, list[str]()
+    accounts, kubeconfig = f"{NAMESPACES}/{owner}/serviceaccounts", tmp_path / "kubeconfig"
+    make_account(admin, owner, "follower", rules("owner/roles.yaml", "slipway"))
+    write_kubeconfig(kubeconfig, admin, owner, "follower")
+    settings = kubernetes.settings(kubeconfig=str(kubeconfig), pod_patch=on_this_machine(demo_assets))
+    time.sleep(0.5)  # rights are seen a moment later
+    followed = Desk(KubernetesCluster(settings, owner=owner, say=said.append), desk.hub, desk.assets, desk.volume)
+    request = followed.request("one", pace__step_seconds=1.0)
+    followed.launch(request)
+    ends: list[End | None] = []
+    following = threading.Thread(target=lambda: ends.append(followed.train(request).end))
+    following.start()
+    admin.delete(f"{accounts}/follower")  # its tokens end with it, as soon as the API server has forgotten them
+    until = time.monotonic() + 120
+    while not said:
+        assert time.monotonic() < until and following.is_alive()
+        time.sleep(0.2)
+    admin.post(accounts, {"metadata": {"name": "follower"}})
+    write_kubeconfig(kubeconfig, admin, owner, "follower")
+    following.join(300)
+    assert [end and end.state for end in ends] == ["completed"]
+    assert len(said) == 1 and "Log in again" in said[0] and "token" not in said[0].lower()
+    assert len(desk.cluster.jobs.find({"slipway.dev/run": "one"})) == 1
 
 
 def test_a_flow_killed_at_ten_random_points_leaves_one_run_with_one_job(

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from blocks.clusters.job import JobState, JobStatus
 from deployments.server import free_port
 from tasks.runs.launch import read_run
 from tests.cluster.access import TestCluster, flows_image, kubectl_of, owner_of_its_own
 from tests.cluster.accounts import rights, rules, used
 from tests.kubernetes.installed import MANIFESTS, Installed
 from tests.kubernetes.spread import argv_of_all, found_in_objects
+from tests.kubernetes.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 TOKEN = f"hf_{secrets.token_hex(16)}"
@@ -61,9 +63,9 @@ def _names_its_home(home: str) -> dict[str, object]:
     return {"patch": json.dumps(worker)}
 
 
-def test_the_pipeline_runs_inside_the_cluster_by_the_shipped_manifests(
-    installed: Installed, kubernetes: TestCluster
-) -> None:
+@pytest.fixture
+def working(installed: Installed, kubernetes: TestCluster) -> Installed:
+    """One with a worker, the deployments, and a Hub."""
     home, owner = installed.home, installed.owner
     installed.kubectl("-n", owner, "create", "secret", "generic", "hub", f"--from-literal=token={TOKEN}")
     installed.settings(storage_class=kubernetes.storage_class, access_mode="ReadWriteOnce", poll_seconds=1)
@@ -78,20 +80,68 @@ def test_the_pipeline_runs_inside_the_cluster_by_the_shipped_manifests(
     installed.run("flows.cli.app", "register")
     installed.rolled_out("slipway-worker")
     installed.rolled_out("demo-hub")
+    return installed
 
+
+def test_the_pipeline_runs_inside_the_cluster_by_the_shipped_manifests(
+    working: Installed, kubernetes: TestCluster
+) -> None:
     with argv_of_all() as argv:
-        asked = installed.start("pipeline/kubernetes", name="first")
-        assert installed.ended(asked, 480) == "COMPLETED"
+        asked = working.start("pipeline/kubernetes", name="first")
+        assert working.ended(asked, 480) == "COMPLETED"
 
-    cluster = kubernetes.connect(owner)
+    cluster = kubernetes.connect(working.owner)
     child = read_run(cluster, "research", "first-fork")
     assert child.last and child.last.resume.kind == "hold" and child.last.resume.step == 60
     assert not [words for words in argv if TOKEN in words]
-    assert found_in_objects(cluster, TOKEN) == found_in_objects(kubernetes.connect(home), TOKEN) == []
+    assert found_in_objects(cluster, TOKEN) == found_in_objects(kubernetes.connect(working.home), TOKEN) == []
     look = ["exec", "deployment/prefect", "--", "sh", "-c", f"cat /home/slipway/prefect.db* | grep -c {TOKEN}"]
-    assert installed.kubectl("-n", home, *look, fails=True).strip() == "0"
+    assert working.kubectl("-n", working.home, *look, fails=True).strip() == "0"
     if kubernetes.ours:
-        _each_right_of_the_worker_is_used(kubernetes, installed)
+        _each_right_of_the_worker_is_used(kubernetes, working)
+
+
+def test_what_becomes_of_a_run_whose_flow_run_in_the_cluster_is_cancelled_killed_or_retried(
+    working: Installed, kubernetes: TestCluster
+) -> None:
+    cluster = kubernetes.connect(working.owner)
+    slow = {"set": {"max_steps": 60, "pace.step_seconds": 4.0}}
+
+    def job_of(run: str) -> JobStatus:
+        (job,) = cluster.jobs.find({"slipway.dev/run": run})
+        return job
+
+    def trains(run: str) -> bool:
+        found = cluster.jobs.find({"slipway.dev/run": run})
+        return bool(found) and found[0].state is JobState.RUNNING
+
+    cancelled = working.start("finetune/kubernetes", name="cancelled", **slow)
+    wait_until(lambda: trains("cancelled"), 400)
+    working.run("prefect", "flow-run", "cancel", cancelled)
+    assert working.state_of(cancelled, 180) == "CANCELLED"
+    assert job_of("cancelled").state is JobState.STOPPED
+    last = read_run(cluster, "research", "cancelled").last
+    end = last and last.end
+    assert end and (end.state, "cancelled in Prefect" in end.reason) == ("stopped", True)
+
+    killed = working.start("finetune/kubernetes", name="killed", **slow)
+    wait_until(lambda: trains("killed"), 300)
+    (pod,) = working.pods_of(killed)
+    working.kubectl("-n", working.home, "exec", pod, "--", "sh", "-c", "kill -9 -1", fails=True)
+    assert working.state_of(killed, 180) == "CRASHED"
+    assert job_of("killed").live  # killing a flow stops nothing
+    working.run("prefect", "flow-run", "retry", killed)
+    wait_until(lambda: len(working.pods_of(killed)) == 2, 120)
+    wait_until(lambda: working.state_of(killed, 0) == "RUNNING", 180)
+    pod = working.pods_of(killed)[-1].removeprefix("pod/")
+    working.kubectl("-n", working.home, "delete", "pod", pod, "--grace-period=0", "--force")
+    assert working.state_of(killed, 180) == "CRASHED"
+    assert job_of("killed").live
+    again = working.start("finetune/kubernetes", name="killed", **slow)
+    assert working.ended(again, 400) == "COMPLETED"
+    record = read_run(cluster, "research", "killed")
+    assert record.last and record.last.attempt == 1 and record.last.end and record.last.end.state == "completed"
+    assert job_of("killed").state is JobState.COMPLETED  # and it is the only one
 
 
 def _each_right_of_the_worker_is_used(kubernetes: TestCluster, installed: Installed) -> None:

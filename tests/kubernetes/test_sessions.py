@@ -4,7 +4,6 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from tests.cluster.access import TestCluster
 from tests.flows.cli.conftest import Slipway
 from tests.flows.cli.person import Person
+from tests.kubernetes.waiting import wait_until
 from tests.tasks.conftest import Desk
 
 pytestmark = pytest.mark.cluster
@@ -34,13 +34,6 @@ def slipway(kubernetes: TestCluster, owner: str, tmp_path: Path) -> Slipway:
 
 def pods(cluster: KubernetesCluster) -> list[str]:
     return [pod["metadata"]["name"] for pod in cluster.api.items(f"/api/v1/namespaces/{cluster.owner}/pods")]
-
-
-def wait_until(look: Callable[[], bool], seconds: float = 240) -> None:
-    until = time.monotonic() + seconds
-    while not look():
-        assert time.monotonic() < until
-        time.sleep(0.5)
 
 
 def test_a_shell_in_a_pod_is_a_real_terminal(slipway: Slipway) -> None:

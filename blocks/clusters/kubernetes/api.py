@@ -5,14 +5,14 @@ answers must be readable also when it is newer than they are.
 """
 
 import json
-import os
+import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from blocks.clusters.errors import SlipwayError
+from blocks.clusters.kubernetes.credentials import Credentials, CredentialsError
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _PATIENCE_SECONDS = 120
+_OUTLAST_SECONDS = 24 * 3600
+_LONGEST_PAUSE_SECONDS = 30
 _PASSING = (429, 500, 502, 503, 504)
 
 
@@ -37,6 +39,10 @@ class ApiError(SlipwayError):
         self.reason = reason
 
 
+class RefusedCredentialsError(ApiError, CredentialsError):
+    """The API server does not take the credentials: a 401."""
+
+
 class UnreachableError(SlipwayError):
     """The API server did not answer for as long as was waited."""
 
@@ -48,29 +54,63 @@ class Api:
         name: the cluster's, for messages.
         kubeconfig, context: as in the settings.
         patience_seconds: how long to try again while the server is away or overloaded.
+        say: for whoever follows something for hours. Where it is given, a server that has answered before and goes
+            away, or takes the credentials no more, is waited for a day; `say` is told so, once each time.
+
+    Raises:
+        CredentialsError: the kubeconfig can not be used.
     """
 
     def __init__(
-        self, name: str, kubeconfig: str | None, context: str | None, patience_seconds: float = _PATIENCE_SECONDS
+        self,
+        name: str,
+        kubeconfig: str | None,
+        context: str | None,
+        patience_seconds: float = _PATIENCE_SECONDS,
+        say: Callable[[str], None] | None = None,
     ) -> None:
-        from kubernetes.client.rest import RESTClientObject
-
         self.name = name
         self.patience_seconds = patience_seconds
-        self.configuration = _configure(name, kubeconfig, context)
         self.requests = 0
-        self._rest: Any = RESTClientObject(self.configuration)
+        self._credentials = Credentials(name, kubeconfig, context)
+        self._say = say
+        self._has_answered = self._said = False
         self._lock = threading.Lock()
+        self._rest = self._client()
+
+    @property
+    def configuration(self) -> "Configuration":
+        return self._credentials.configuration
 
     @property
     def host(self) -> str:
         return str(self.configuration.host)
 
     def headers(self) -> dict[str, str]:
-        """The credentials; a token that is about to end is renewed."""
-        with self._lock:
-            settings: Any = self.configuration.auth_settings()
-        return {found["key"]: found["value"] for found in settings.values() if found["value"]}
+        """The credentials; a token that is about to end is renewed. Raises: CredentialsError."""
+        return self._credentials.headers()
+
+    def again(self, refusal: SlipwayError, since: float, tries: int) -> None:
+        """After credentials that were not taken: return when others, or the same once more, are worth a try.
+
+        Args:
+            since: when the request was made first, on the monotonic clock.
+            tries: how often they were refused before.
+
+        Raises:
+            CredentialsError: `refusal`, or why there are no others.
+        """
+        try:
+            with self._lock:
+                renewed = self._credentials.renew()
+                if renewed:
+                    self._rest = self._client()
+        except CredentialsError as error:
+            refusal, renewed = error, False
+        if renewed and not tries:
+            return
+        self._outlast(refusal, since)
+        time.sleep(min(2**tries, _LONGEST_PAUSE_SECONDS))
 
     def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = "application/json") -> Json:
         return self._json("GET", path, query, accept=accept)
@@ -139,7 +179,7 @@ class Api:
                     yield json.loads(line)
             finally:
                 answer.close()
-        except (urllib3.exceptions.HTTPError, OSError):
+        except (urllib3.exceptions.HTTPError, OSError, SlipwayError):
             return
 
     def _json(
@@ -165,21 +205,32 @@ class Api:
         """
         import urllib3
 
-        give_up = time.monotonic() + self.patience_seconds
-        wait = 0.2
+        since = time.monotonic()
+        give_up = since + self.patience_seconds
+        wait, tries = 0.2, 0
         while True:
             try:
                 answer = self._once(method, path, query, body, headers, 60)
             except (urllib3.exceptions.HTTPError, OSError) as error:
+                if not _passes(error):
+                    self.again(self._unsafe(error), since, tries)
+                    tries += 1
+                    continue
                 if time.monotonic() + wait > give_up:
-                    raise UnreachableError(
-                        f"The API server of cluster {self.name!r} at {self.host} does not answer: {error}.",
-                        "Look whether it is up and the kubeconfig names the right one.",
-                    ) from error
+                    self._outlast(self._unreachable(error), since)
+            except CredentialsError as error:
+                self.again(error, since, tries)
+                tries += 1
+                continue
             else:
                 if answer.status < 400:
+                    self._has_answered, self._said = True, False
                     return answer
                 refusal = self.refusal(answer.status, answer.data)
+                if isinstance(refusal, CredentialsError):
+                    self.again(refusal, since, tries)
+                    tries += 1
+                    continue
                 if answer.status not in _PASSING or _for_good(refusal) or time.monotonic() + wait > give_up:
                     raise refusal
                 wait = max(wait, float(answer.headers.get("Retry-After") or 0))
@@ -204,19 +255,50 @@ class Api:
         )
         return answer.response
 
+    def _client(self) -> Any:
+        from kubernetes.client.rest import RESTClientObject
+
+        try:
+            return RESTClientObject(self.configuration)
+        except OSError as error:  # a certificate that is none
+            raise self._unsafe(error) from error
+
+    def _outlast(self, error: SlipwayError, since: float) -> None:
+        """Raise an error that may pass, unless somebody follows what goes on without us."""
+        if self._say is None or not self._has_answered or time.monotonic() - since > _OUTLAST_SECONDS:
+            raise error
+        if not self._said:
+            self._said = True
+            self._say(f"{error} What runs there goes on; it is looked at again once that is mended.")
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        return UnreachableError(
+            f"The API server of cluster {self.name!r} at {self.host} does not answer: {_said(error)}.",
+            "Look whether it is up and the kubeconfig names the right one.",
+        )
+
+    def _unsafe(self, error: Exception) -> CredentialsError:
+        where = f"the API server of cluster {self.name!r} at {self.host}"
+        return CredentialsError(
+            f"No safe connection to {where} can be made: {_said(error)}.",
+            "Mend the certificates that the kubeconfig names.",
+        )
+
     def refusal(self, status: int, body: bytes) -> ApiError:
         """What an answer says that is no success."""
         try:
             said: Json = json.loads(body)
         except ValueError:
             said = {"message": body.decode(errors="replace")[:500]}
-        message = str(said.get("message", "")).rstrip(".: ") or f"HTTP {status}"
+        message = " ".join(str(said.get("message", "")).split()).rstrip(".: ") or f"HTTP {status}"
+        if status == 401 or (status == 403 and '"system:anonymous"' in message):  # who brings none may be that one
+            what = f"Cluster {self.name!r} does not take the credentials ({message}): they are wrong, or have expired."
+            return RefusedCredentialsError(what, self._credentials.remedy, status, str(said.get("reason", "")))
         remedy = _REMEDIES.get(status, "Mend what it names, and ask again.")
         return ApiError(f"Cluster {self.name!r} refuses: {message}.", remedy, status, str(said.get("reason", "")))
 
 
 _REMEDIES = {
-    401: "Log in again, or mend the credentials in the kubeconfig.",
     403: "Ask whoever runs the cluster for that right, or for a larger quota; see docs/kubernetes.md.",
     404: "Look whether the namespace exists: the owner names it.",
 }
@@ -227,33 +309,23 @@ def _for_good(refusal: ApiError) -> bool:
     return refusal.reason in ("Invalid", "Forbidden", "BadRequest")
 
 
+def _passes(error: Exception) -> bool:
+    """Whether a connection that could not be made may be made later: it was cut, and no certificate is bad."""
+    cause: object = getattr(error, "reason", error)  # of urllib3's for several tries
+    while isinstance(cause, Exception) and not isinstance(cause, ssl.SSLError) and cause.args:
+        cause = cause.args[-1]
+    cut = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+    return not isinstance(cause, ssl.SSLError) or isinstance(cause, cut)
+
+
+def _said(error: Exception) -> str:
+    """What a connection error says, without the address that it says it of."""
+    cause = getattr(error, "reason", None) or error
+    return " ".join(str(cause).split()).split("): ", 1)[-1].rstrip(".")
+
+
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines
-
-
-def _configure(name: str, kubeconfig: str | None, context: str | None) -> "Configuration":
-    from kubernetes import config as untyped
-    from kubernetes.client import Configuration
-
-    config: Any = untyped
-
-    configuration = Configuration()
-    path = kubeconfig or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
-    in_pod = "KUBERNETES_SERVICE_HOST" in os.environ and not kubeconfig and not Path(path).exists()
-    try:
-        if in_pod:
-            config.load_incluster_config(client_configuration=configuration)
-        else:
-            config.load_kube_config(
-                config_file=str(Path(path).expanduser()) if kubeconfig else path,
-                context=context,
-                client_configuration=configuration,
-            )
-    except (config.ConfigException, OSError) as error:
-        raise SlipwayError(
-            f"Cluster {name!r} can not be reached: {error}", f"Mend the kubeconfig {path}, or name another one."
-        ) from error
-    return configuration

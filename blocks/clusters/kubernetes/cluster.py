@@ -17,6 +17,7 @@ from blocks.clusters.kubernetes.sessions import KubernetesSessions
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.users import users
 from blocks.clusters.kubernetes.volumes import KubernetesVolumes
+from blocks.clusters.kubernetes.workloads import Workloads
 from blocks.clusters.names import check_name
 from blocks.clusters.port import Capacity, Finding
 from blocks.clusters.size import parse_size
@@ -29,16 +30,27 @@ class KubernetesCluster:
         settings: how to reach it, and how pods and claims are made there.
         name: the cluster's name.
         owner: whose volumes and jobs: the namespace, which exists.
+        say: for whoever follows what runs there for hours: is told why it is waited where the API server is away, or
+            takes the credentials no more. Without one, that is an error at once or after two minutes.
     """
 
-    def __init__(self, settings: KubernetesSettings, *, name: str = "kubernetes", owner: str) -> None:
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        *,
+        name: str = "kubernetes",
+        owner: str,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
         self.name = name
         self.owner = check_name("owner", owner)
         self.poll_seconds = settings.poll_seconds
         self._settings = settings
         self._place = Place(owner)
-        self.api = Api(name, settings.kubeconfig, settings.context)
+        self._say = say
+        self.api = Api(name, settings.kubeconfig, settings.context, say=say)
         self._nodes = Nodes(self.api, settings)
+        self._workloads = Workloads(self.api, self._place, settings)
         self.volumes = KubernetesVolumes(
             self.api, self._place, settings, name, used_by=self._used_by, let_go=self._let_go
         )
@@ -47,16 +59,19 @@ class KubernetesCluster:
             self.api,
             self._place,
             settings,
+            self._workloads,
             claim=self.volumes.claim,
             nodes=self._nodes.limits,
             make_way=self.sessions.make_way,
         )
-        self._preflight = Preflight(self.api, self._place, settings, self._nodes, claim=self.volumes.claim)
-        self._caller = Caller(self.api, self._place, settings, self.sessions)
+        self._preflight = Preflight(
+            self.api, self._place, settings, self._nodes, self._workloads, claim=self.volumes.claim
+        )
+        self._caller = Caller(self.api, self._place, settings, self._workloads, self.sessions)
 
-    def __reduce__(self) -> tuple[Callable[..., "KubernetesCluster"], tuple[KubernetesSettings, str, str]]:
+    def __reduce__(self) -> tuple[Callable[..., "KubernetesCluster"], tuple[object, ...]]:
         """Connections stay where they are: a copy in another process makes its own."""
-        return _connect, (self._settings, self.name, self.owner)
+        return _connect, (self._settings, self.name, self.owner, self._say)
 
     def call(
         self,
@@ -108,7 +123,7 @@ class KubernetesCluster:
         return self._preflight.look(job, new_volumes)
 
     def _used_by(self) -> Mapping[str, list[str]]:
-        jobs = self.api.items(self._place.jobs(), {"labelSelector": selector({**marks.OURS, marks.KIND: "job"})})
+        jobs = self._workloads.items(selector({**marks.OURS, marks.KIND: "job"}))
         return users(self.api.items(self._place.pods()), jobs)
 
     def _let_go(self, volume: str) -> None:
@@ -116,5 +131,7 @@ class KubernetesCluster:
         self.jobs.forget_pods(volume)
 
 
-def _connect(settings: KubernetesSettings, name: str, owner: str) -> KubernetesCluster:
-    return KubernetesCluster(settings, name=name, owner=owner)
+def _connect(
+    settings: KubernetesSettings, name: str, owner: str, say: Callable[[str], None] | None
+) -> KubernetesCluster:
+    return KubernetesCluster(settings, name=name, owner=owner, say=say)

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.kubernetes.api import Api, ApiError
+from blocks.clusters.kubernetes.credentials import CredentialsError
 from blocks.clusters.kubernetes.place import Place
 
 if TYPE_CHECKING:
@@ -262,21 +263,35 @@ def _connect(
     ]
     scheme = "wss" if api.host.startswith("https") else "ws"
     url = f"{scheme}://{api.host.split('://', 1)[1]}{place.pod(pod)}/exec?{urlencode(query)}"
-    headers = {**api.headers(), "sec-websocket-protocol": _PROTOCOL}
-    api.requests += 1
-    try:
-        made: WebSocket = untyped.create_websocket(api.configuration, url, headers)
-    except websocket.WebSocketBadStatusException as error:
-        refusal = api.refusal(error.status_code, error.resp_body or b"")
-        if refusal.status == 403:
-            remedy = "Ask whoever runs the cluster for the right to get and to create pods/exec."
-            raise ApiError(refusal.what, remedy, refusal.status, refusal.reason) from error
-        if refusal.status == 401:
-            raise refusal from error
-        raise BrokenExecError(f"No program can be started in pod {pod}: {refusal.what}", "Try again.") from error
-    except (websocket.WebSocketException, OSError) as error:
-        raise BrokenExecError(f"The pod {pod} can not be reached: {error}.", "Try again.") from error
-    return made
+    since, tries = time.monotonic(), 0
+    while True:
+        api.requests += 1
+        try:
+            headers = {**api.headers(), "sec-websocket-protocol": _PROTOCOL}
+            made: WebSocket = untyped.create_websocket(api.configuration, url, headers)
+            return made
+        except websocket.WebSocketBadStatusException as error:
+            refusal = api.refusal(error.status_code, error.resp_body or b"")
+            if refusal.status == 403:
+                remedy = "Ask whoever runs the cluster for the right to get and to create pods/exec."
+                raise ApiError(refusal.what, remedy, refusal.status, refusal.reason) from error
+            if not isinstance(refusal, CredentialsError):
+                raise BrokenExecError(
+                    f"No program can be started in pod {pod}: {refusal.what}", "Try again."
+                ) from error
+            api.again(refusal, since, tries)
+        except CredentialsError as error:
+            api.again(error, since, tries)
+        except (websocket.WebSocketException, OSError) as error:
+            raise BrokenExecError(f"The pod {pod} can not be reached: {error}.", "Try again.") from error
+        tries += 1
+
+
+def _refused(pod: str, refusal: ApiError) -> SlipwayError:
+    if refusal.status == 403:
+        remedy = "Ask whoever runs the cluster for the right to get and to create pods/exec."
+        return ApiError(refusal.what, remedy, refusal.status, refusal.reason)
+    return BrokenExecError(f"No program can be started in pod {pod}: {refusal.what}", "Try again.")
 
 
 def _exit_code(status: dict[str, Any]) -> int:

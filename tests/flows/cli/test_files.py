@@ -148,3 +148,19 @@ def test_a_place_that_can_not_be_written_is_named(shelf: Slipway) -> None:
     shelf.write("note.txt", "hello")
     shelf("volumes", "put", "shelf", "note.txt")
     shelf("volumes", "get", "shelf", "note.txt", "slipway.toml/x").refused(1, "slipway.toml/x", "can not be written")
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("\udcff", "not UTF-8"), ("n" * 256, "too long"), ("n/" * 2000, "too long"), ("ü" * 200, "too long")],
+)
+def test_paths_that_no_file_system_takes_are_refused(shelf: Slipway, path: str, why: str) -> None:
+    for command in (("ls", "shelf", path), ("get", "shelf", path), ("put", "shelf", "slipway.toml", path)):
+        said = shelf("volumes", *command)
+        assert (said.code, why in said.err, len(said.err) < 300) == (2, True, True), said.err
+
+
+def test_a_line_end_in_a_name_does_not_make_two_names(shelf: Slipway) -> None:
+    (_root(shelf) / "a\nb").touch()
+    assert shelf("volumes", "ls", "shelf").out.split() == ["a\\nb"]
+    assert "a\\nb" in shelf("volumes", "du", "shelf").out

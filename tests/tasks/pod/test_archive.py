@@ -2,13 +2,16 @@ import io
 import os
 import socket
 import stat
+import subprocess
+import sys
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tasks.pod import archive, arriving
+from tasks.pod import archive, arriving, walk
 from tasks.pod.errors import BadInputError, ChangedError, NotThereError
 
 
@@ -288,3 +291,63 @@ def test_what_an_earlier_try_linked_is_never_written_through(tree: Path, into: P
 
     assert described(tmp_path / "placed") == described(tree)
     assert (tmp_path / "outside").read_text() == "outside"
+
+
+def test_a_time_before_1970_and_one_far_ahead_arrive_to_the_nanosecond(tree: Path, into: Path) -> None:
+    times = {"zero": -1_876_543_211, "-rf": 7_258_118_400_987_654_321}
+    for name, mtime_ns in times.items():
+        os.utime(tree / name, ns=(0, mtime_ns))
+
+    got = unpacked(packed(tree), into)
+
+    assert {name: (got.path / name).stat().st_mtime_ns for name in times} == times
+
+
+def test_a_sparse_file_stays_sparse_and_is_the_same(tmp_path: Path, into: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.seek(40 << 20)
+        file.write(b"middle")
+        file.truncate(90 << 20)
+
+    got = unpacked(packed(tmp_path / "sparse"), into)
+
+    assert got.path.read_bytes() == (tmp_path / "sparse").read_bytes()
+    assert got.path.stat().st_blocks * 512 <= 4 << 20
+
+
+def test_a_link_in_a_circle_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(BadInputError, match="'loop' is a symbolic link that leads nowhere"):
+        packed(tmp_path / "loop")
+
+
+@pytest.mark.parametrize("closed", ["secret", "folder"])
+def test_what_may_not_be_read_is_named_with_who_may_not(closed: str) -> None:
+    code = (
+        "import io, os, sys\nfrom pathlib import Path\nfrom tasks.pod import archive, layout\n"
+        "from tasks.pod.errors import BadInputError\nif os.getuid() == 0: os.setuid(65534)\n"
+        "try: archive.pack(Path(sys.argv[1]), io.BytesIO())\nexcept BadInputError as error: print(os.getuid(), error)"
+    )
+    with tempfile.TemporaryDirectory() as folder:  # into which another user may look, unlike pytest's
+        tree = Path(folder)
+        tree.chmod(0o755)
+        (tree / "folder").mkdir()
+        (tree / "secret").touch()
+        (tree / closed).chmod(0)
+        done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True)
+        (tree / closed).chmod(0o700)
+
+    who, _, said = done.stdout.partition(" ")
+    assert said.startswith(f"User {who} may not ") and f"'{closed}" in said
+
+
+@pytest.mark.parametrize("gone", ["zero", "-leading"])
+def test_what_vanishes_while_a_tree_is_looked_at_is_a_change(tree: Path, gone: str) -> None:
+    (tree / "link").unlink()
+    entries = walk.walk(tree)
+    next(entries)  # the tree's own listing is read by now, "-leading" has been told
+    (tree / gone).rename(tree.parent / "elsewhere")
+
+    with pytest.raises(ChangedError, match="vanished"):
+        list(entries)

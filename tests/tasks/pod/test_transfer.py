@@ -1,13 +1,21 @@
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tasks.pod import archive, arriving, datasets, transfer
+from tasks.pod.area import staging_area
 from tasks.pod.errors import BadInputError, NotThereError
 from tasks.pod.layout import Layout
 
@@ -188,3 +196,99 @@ def test_what_is_missing_of_some_paths_is_told(layout: Layout) -> None:
     (layout.root / "there").mkdir(parents=True)
     asked = {"paths": ["/volume/there", "/volume/absent.json"]}
     assert transfer.missing(layout, asked) == {"missing": ["/volume/absent.json"]}
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_put_that_waited_for_another_into_the_same_place_begins_in_a_place_of_its_own(
+    layout: Layout, model: Path, tmp_path: Path, taken: bool
+) -> None:
+    given = packed(model, tmp_path)
+    arguments = {"path": "/there", "name": "model", "key": "abc"}
+    answers: list[dict[str, Any]] = []
+    with staging_area(layout, "put-abc") as area:
+        put = threading.Thread(target=lambda: answers.append(stream(layout, "transfer.receive", arguments, given)[0]))
+        put.start()
+        until = time.monotonic() + 60
+        while not _is_opened_by_another(area / "lock"):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        if taken:
+            (layout.root / "there").write_text("the other's")
+        arriving.discard(area)  # as one that has come to its end does
+    put.join(60)
+    if taken:
+        assert "there is there already" in answers[0]["error"]["what"]
+    else:
+        assert answers == [{"ok": {"path": "there", "files": 2, "bytes": 9}}]
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("transfer.cat", {"path": "closed/secret"}),
+        ("transfer.cat", {"path": "secret"}),
+        ("transfer.ls", {"path": "closed"}),
+        ("transfer.send", {"path": "secret"}),
+        ("transfer.receive", {"path": "closed/new", "name": "new"}),
+    ],
+)
+def test_what_the_user_may_not_touch_is_told_in_one_sentence(program: str, arguments: dict[str, str]) -> None:
+    with _closed_to_us() as volume:
+        error = _as_nobody(volume, program, arguments)["error"]
+        listed = _as_nobody(volume, "transfer.ls", {"path": ".", "recursive": True})["ok"]
+    assert error["kind"] in ("DeniedError", "BadInputError") and error["what"].startswith("User ")
+    assert arguments["path"].removesuffix("/new").split("/")[0] in error["what"] and str(volume) not in error["what"]
+    assert {"closed", "open", "open/file"} < {entry["path"] for entry in listed["entries"]}
+
+
+@contextlib.contextmanager
+def _closed_to_us() -> Iterator[Path]:
+    """A volume on which not all may be read; not in pytest's own folder, which nobody else may look into."""
+    with tempfile.TemporaryDirectory() as folder:
+        volume = Path(folder)
+        (volume / "open").mkdir()
+        (volume / "open" / "file").touch()
+        (volume / "closed").mkdir()
+        (volume / "closed" / "secret").touch()
+        (volume / "secret").touch()
+        if os.getuid() == 0:
+            for path in (volume, volume / "open"):
+                os.chown(path, 65534, 65534)
+        (volume / "secret").chmod(0)
+        (volume / "closed").chmod(0)
+        yield volume
+        (volume / "closed").chmod(0o700)
+
+
+def _as_nobody(volume: Path, program: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Run a program as a user who may not do everything: as ourselves, or as somebody else where we are root."""
+    modules = "archive, arriving, area, transfer, usage, program"
+    code = (
+        f"import os, sys, json\nfrom tasks.pod import {modules}\n"
+        "if os.getuid() == 0: os.setgid(65534), os.setuid(65534)\nprogram.main(sys.argv)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--stream", program],
+        cwd=REPOSITORY,
+        env=os.environ | {"SLIPWAY_VOLUME": str(volume)},
+        input=json.dumps(arguments).encode() + b"\n" + _a_file(),
+        capture_output=True,
+        check=False,
+    )
+    answer: dict[str, Any] = json.loads(done.stderr.splitlines()[-1])
+    return answer
+
+
+def _a_file() -> bytes:
+    with tempfile.NamedTemporaryFile() as file:
+        out = io.BytesIO()
+        archive.pack(Path(file.name), out)
+        return out.getvalue()
+
+
+def _is_opened_by_another(path: Path) -> bool:
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and str(path) in {file.path for file in process.open_files()}:
+                return True
+    return False

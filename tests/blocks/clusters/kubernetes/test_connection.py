@@ -2,14 +2,19 @@
 
 import json
 import pickle
+import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.kubernetes.api import UnreachableError
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
+from blocks.clusters.kubernetes.credentials import CredentialsError
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 
 
@@ -55,3 +60,154 @@ def test_a_context_that_is_not_there_is_named(tmp_path: Path) -> None:
     settings = KubernetesSettings(image="i", kubeconfig=str(tmp_path / "config"), context="prod")
     with pytest.raises(SlipwayError, match="prod"):
         KubernetesCluster(settings, owner="team-a")
+
+
+PLUGIN = "client.authentication.k8s.io/v1"
+
+
+class Guarded(ThreadingHTTPServer):
+    """Answers lists with nothing in them, to whoever brings the token."""
+
+    daemon_threads = True
+    token = "good"
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Guard)
+        self.asked: list[str] = []
+
+
+class _Guard(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Guarded)
+        brought = self.headers.get("authorization", "")
+        self.server.asked.append(brought)
+        good = brought == f"Bearer {self.server.token}"
+        code = (404 if "jobset" in self.path else 200) if good else 401
+        body = json.dumps({"items": [], "metadata": {}} if code == 200 else {"kind": "Status", "code": code}).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def guarded() -> Iterator[Guarded]:
+    server = Guarded()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def as_user(folder: Path, server: Guarded, user: dict[str, Any], **arguments: Any) -> KubernetesCluster:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    (folder / "config").write_text(json.dumps(config))
+    settings = KubernetesSettings(image="i", kubeconfig=str(folder / "config"))
+    return KubernetesCluster(settings, name="team", owner="team-a", **arguments)
+
+
+def test_a_token_that_is_wrong_is_refused_at_once_and_says_where_it_is_from(guarded: Guarded, tmp_path: Path) -> None:
+    said: list[str] = []
+    cluster = as_user(tmp_path, guarded, {"token": "tell-nobody"}, say=said.append)
+    with pytest.raises(CredentialsError, match=rf"'team' does not take the credentials.*Log in.*{tmp_path}") as caught:
+        cluster.volumes.list()
+    assert "tell-nobody" not in str(caught.value)
+    assert (len(guarded.asked), said) == (1, [])
+
+
+@pytest.mark.parametrize("kind", ["token file", "kubeconfig", "plugin"])
+def test_a_token_that_has_expired_is_read_again_from_where_it_came(guarded: Guarded, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "token").write_text("good")
+    answer = {"apiVersion": PLUGIN, "kind": "ExecCredential", "status": {"token": "TOKEN"}}
+    script = f"sed s/TOKEN/$(cat {tmp_path}/token)/ <<'E'\n{json.dumps(answer)}\nE"
+    users: dict[str, dict[str, Any]] = {
+        "token file": {"tokenFile": str(tmp_path / "token")},
+        "kubeconfig": {"token": "good"},
+        "plugin": {"exec": {"apiVersion": PLUGIN, "command": "sh", "args": ["-c", script]}},
+    }
+    cluster = as_user(tmp_path, guarded, users[kind])
+    assert cluster.volumes.list() == []
+    guarded.token = "better"
+    (tmp_path / "token").write_text("better")
+    if kind == "kubeconfig":
+        as_user(tmp_path, guarded, {"token": "better"})
+    assert cluster.volumes.list() == []
+
+
+def test_whoever_follows_waits_for_good_credentials_and_says_so_once(guarded: Guarded, tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "token").write_text("good")
+    cluster = as_user(tmp_path, guarded, {"tokenFile": str(tmp_path / "token")}, say=said.append)
+    cluster.volumes.list()
+    guarded.token = "better"
+    found: list[object] = []
+    following = threading.Thread(target=lambda: found.append(cluster.volumes.list()))
+    following.start()
+    refusals = len(guarded.asked) + 3
+    while len(guarded.asked) < refusals:
+        time.sleep(0.05)
+    (tmp_path / "token").write_text("better")
+    following.join(60)
+    assert found == [[]]
+    (words,) = said
+    assert "have expired. Log in again" in words and "What runs there goes on" in words
+
+
+def test_whoever_does_not_follow_is_told_when_the_credentials_end(guarded: Guarded, tmp_path: Path) -> None:
+    cluster = as_user(tmp_path, guarded, {"token": "good"})
+    cluster.volumes.list()
+    guarded.token = "better"
+    with pytest.raises(CredentialsError, match="have expired"):
+        cluster.volumes.list()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo no such profile >&2; exit 3", "process returned 3. no such profile"),
+        ("echo hello", "failed to decode"),
+        (f"""echo '{{"apiVersion": "{PLUGIN}", "kind": "ExecCredential", "status": {{}}}}'""", "neither a token"),
+        (None, "No such file"),
+    ],
+)
+def test_a_credential_plugin_that_fails_is_named_with_what_it_said(
+    guarded: Guarded, tmp_path: Path, script: str | None, why: str
+) -> None:
+    command = {"command": "sh", "args": ["-c", script]} if script else {"command": "get-my-token"}
+    plugin = {"apiVersion": PLUGIN, "installHint": "Ask the platform team\nfor it.", **command}
+    with pytest.raises(CredentialsError, match=f"plugin '{command['command']}' failed: .*{why}") as caught:
+        as_user(tmp_path, guarded, {"exec": plugin})
+    assert "Ask the platform team for it." in caught.value.remedy
+    assert guarded.asked == []
+
+
+@pytest.mark.parametrize("content", ["", "[1]", "{a: [", "\0", "a: b", '{"current-context": "c", "contexts": 1}'])
+def test_a_kubeconfig_that_is_none_is_one_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config").write_text(content)
+    settings = KubernetesSettings(image="i", kubeconfig=str(tmp_path / "config"))
+    with pytest.raises(CredentialsError, match=rf"The kubeconfig {tmp_path}/config can not be used: ") as caught:
+        KubernetesCluster(settings, owner="team-a")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_whose_certificate_is_not_trusted_is_not_waited_for(tmp_path: Path, guarded: Guarded) -> None:
+    user = {"client-certificate-data": "eA==", "client-key-data": "eQ=="}  # no certificate at all
+    as_user(tmp_path, guarded, user)
+    config = (tmp_path / "config").read_text().replace("http://", "https://")
+    (tmp_path / "config").write_text(config)
+    settings = KubernetesSettings(image="i", kubeconfig=str(tmp_path / "config"))
+    with pytest.raises(CredentialsError, match=r"No safe connection.*'kubernetes'.*certificates"):
+        KubernetesCluster(settings, owner="team-a").volumes.list()
