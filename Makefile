@@ -3,6 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Hundreds of short processes import Prefect, which takes half as long again where its bytecode is kept nowhere.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo up down test test-browser test-cluster test-trainers lint types docs bench lock clean
 
 help: ## Show what there is.

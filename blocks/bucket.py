@@ -5,9 +5,10 @@ from pydantic import Field
 
 from blocks.bucket_access import BUCKET, BucketAccess
 from blocks.clusters.job import SecretRef
+from blocks.clusters.strict import Strict
 
 
-class Bucket(Block):
+class Bucket(Strict, Block):
     """Where datasets are staged from, and checkpoints exported to: `s3://NAME/…`, NAME being the name of this block."""
 
     _block_type_name = "Slipway bucket"

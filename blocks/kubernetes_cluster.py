@@ -10,9 +10,10 @@ from pydantic import Field
 from blocks.clusters.kubernetes.cluster import KubernetesCluster as Namespace
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.port import Cluster
+from blocks.clusters.strict import Strict
 
 
-class KubernetesCluster(Block):
+class KubernetesCluster(Strict, Block):
     """Claims for volumes and Jobs for runs, in one namespace."""
 
     _block_type_name = "Slipway Kubernetes cluster"
@@ -149,6 +150,12 @@ class KubernetesCluster(Block):
         title="Wait for lost nodes, seconds",
         description="How long a pod that was told to go is waited for. After that its node counts as lost.",
         json_schema_extra={"position": 26},
+    )
+    jobset: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        title="JobSet",
+        description="Whether a job of several nodes is a JobSet. Auto: where the cluster has that for its user.",
+        json_schema_extra={"position": 27},
     )
     session_idle_seconds: int = Field(
         default=600,

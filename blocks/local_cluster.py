@@ -8,9 +8,10 @@ from pydantic import Field
 from blocks.clusters.local.cluster import LocalCluster as Directories
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import parse_size
+from blocks.clusters.strict import Strict
 
 
-class LocalCluster(Block):
+class LocalCluster(Strict, Block):
     """Directories for volumes and processes for jobs, on the machine of the worker."""
 
     _block_type_name = "Slipway local cluster"

@@ -18,6 +18,7 @@ from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import parse_size
+from blocks.clusters.strict import Strict
 from blocks.hub_access import HubAccess
 from blocks.reasons import reason
 from blocks.trainer_settings import TrainerSettings
@@ -26,7 +27,7 @@ FILE = "slipway.toml"
 T = TypeVar("T")
 
 
-class Section(BaseModel):
+class Section(Strict, BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -170,7 +171,7 @@ def read_settings(start: Path | None = None) -> Settings:
     if named := os.environ.get("SLIPWAY_SETTINGS"):
         return load_settings(Path(named))
     for folder in ((here := (start or Path.cwd()).resolve()), *here.parents):
-        if (folder / FILE).is_file():
+        if os.path.lexists(folder / FILE):  # also one that is no file: to pass it over would be to use others
             return load_settings(folder / FILE)
     return _settings({}, Path.home(), "the built-in settings")
 
@@ -178,7 +179,9 @@ def read_settings(start: Path | None = None) -> Settings:
 def load_settings(path: Path) -> Settings:
     """Raises: UsageError: it is not there, is malformed, or has a key or value that it can not have."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UsageError(f"{path} is no file.", "Name a slipway.toml that is one.")  # a pipe to nobody would wait
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise UsageError(f"There are no settings at {path}.", "Name a slipway.toml that is there.") from None
     except OSError as error:

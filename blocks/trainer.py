@@ -6,10 +6,11 @@ from prefect.blocks.core import Block
 from pydantic import Field
 
 from blocks.clusters.job import SecretRef
+from blocks.clusters.strict import Strict
 from blocks.trainer_settings import Resources, TrainerSettings
 
 
-class Trainer(Block):
+class Trainer(Strict, Block):
     """What a team trains with."""
 
     _block_type_name = "Slipway trainer"

@@ -5,7 +5,6 @@ from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentUpdate
-from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 
 from blocks.bucket import Bucket, document_name
 from blocks.cluster import cluster_block
@@ -13,8 +12,8 @@ from blocks.hub import HuggingFaceHub
 from blocks.hub_access import HubAccess
 from blocks.settings import Settings, read_settings
 from blocks.trainer import Trainer
-
-_OURS = DeploymentFilterTags(all_=["slipway"])
+from tasks.choices import OURS, offer_models, staged_models
+from tasks.errors import EXPECTED
 
 
 def register(settings: Settings, more_hubs: Mapping[str, HubAccess] | None = None) -> list[str]:
@@ -40,8 +39,20 @@ def register(settings: Settings, more_hubs: Mapping[str, HubAccess] | None = Non
     for name, trainer in settings.trainers.items():
         Trainer(**trainer.model_dump()).save(name, overwrite=True)
         saved.append(f"trainer/{name}")
-    select_blocks()
     return saved
+
+
+def finish_forms(settings: Settings) -> None:
+    """Have the Run forms of what is deployed show its blocks as selected, and offer the models that are staged."""
+    select_blocks()
+    staged: set[str] = set()
+    all_seen = True
+    for name in settings.clusters:
+        try:
+            staged |= set(staged_models(settings.cluster(name)))
+        except EXPECTED:  # it can not be looked at from here: what the forms offered stays
+            all_seen = False
+    offer_models(staged, only=all_seen)
 
 
 def select_blocks() -> None:
@@ -51,7 +62,7 @@ def select_blocks() -> None:
     they know a block by the id of its document.
     """
     with get_client(sync_client=True) as client:
-        for deployment in client.read_deployments(deployment_filter=DeploymentFilter(tags=_OURS)):
+        for deployment in client.read_deployments(deployment_filter=OURS):
             parameters = {key: _with_id(client, value) for key, value in deployment.parameters.items()}
             if parameters != deployment.parameters:
                 client.update_deployment(deployment.id, DeploymentUpdate(parameters=parameters))
@@ -67,4 +78,7 @@ def _with_id(client: SyncPrefectClient, parameter: Any) -> Any:
 
 
 def main() -> list[str]:
-    return register(read_settings())
+    settings = read_settings()
+    saved = register(settings)
+    finish_forms(settings)
+    return saved

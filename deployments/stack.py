@@ -140,10 +140,10 @@ class Stack:
         log.write_text(done.stdout + done.stderr)
         if done.returncode:
             raise SlipwayError("Deploying prefect.yaml failed.", f"Its log says why: {log}.")
-        from deployments.register import select_blocks
+        from deployments.register import finish_forms
 
         with _talking_to(running):
-            select_blocks()
+            finish_forms(self.settings())
 
 
 def write_profile(running: Server) -> None:

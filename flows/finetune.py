@@ -12,6 +12,7 @@ from flows.parameters import (
     NOTHING,
     Changes,
     Config,
+    ModelOrConfigs,
     RunOrMade,
     SizeOrDefault,
     Trust,
@@ -31,6 +32,7 @@ def finetune(
     name: RunOrMade = "",
     config: Config,
     set: Changes = NO_CHANGES,  # noqa: A002 - the word that people type
+    model: ModelOrConfigs = "",
     dataset: DatasetRequest | None = None,
     weights: WeightsRequest = IN_PLACE,
     volume: VolumeOrConfigs = "",
@@ -50,6 +52,8 @@ def finetune(
         config: The trainer's own config file, as text. Drag the corner of the field to see all of it.
         set: Changes to the config, so that the text above need not be touched: dotted keys and their values, such as
             {"max_steps": 100, "optim.lr": 0.001}.
+        model: The base model, in place of the one that the config names: one that is staged, or another one, such as
+            org/name@revision or /volume/models/NAME. Left empty: the config's.
         dataset: The data to train on, staged on the volume first unless it is there. None: the config names a dataset
             that is staged already.
         weights: Where the weights of the base model are read from: in place on the volume, or from a copy that is made
@@ -71,6 +75,7 @@ def finetune(
         config,
         trainer.settings(),
         changes=set,
+        model=model,
         volume=volume,
         volume_size=volume_size,
         dataset=with_bucket(dataset),

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from tasks.choices import OFFERS
+
 _NAME = "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _SIZE = "([1-9][0-9]*(Mi|Gi)|([1-9]|10)Ti)"
 
@@ -22,6 +24,12 @@ Volume = Annotated[str, Field(pattern=f"^{_NAME}$", max_length=63)]
 Size = Annotated[str, Field(pattern=f"^{_SIZE}$")]
 Run = Annotated[str, Field(pattern=f"^{_NAME}$", max_length=48)]
 Model = Annotated[str, Field(pattern=r"^[\w.-]+(/[\w.-]+)?(@[\w./-]+)?$")]
+_MODEL = r"[\w.-]+(/[\w.-]+)?(@[\w./-]+)?|/volume/.+"
+ModelOrConfigs = Annotated[
+    str | None,
+    Field(pattern=f"^({_MODEL})?$"),
+    WithJsonSchema({"type": "string", "pattern": f"^({_MODEL})?$", **OFFERS}),
+]
 Step = Annotated[str, Field(pattern=r"^(latest|[1-9][0-9]*)$")]
 Hold = Literal["link", "copy"]
 Config = Annotated[str, Field(min_length=1)]
@@ -29,7 +37,7 @@ Config = Annotated[str, Field(min_length=1)]
 VolumeOrConfigs = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=63), _or_empty(_NAME, 63)]
 SizeOrDefault = Annotated[str | None, Field(pattern=f"^{_SIZE}?$"), _or_empty(_SIZE, 20)]
 AnyRun = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=48), _or_empty(_NAME, 48)]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, strict=True)]
 RunOrMade = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=48), _or_empty(_NAME, 48)]
 SweepOrMade = Annotated[str | None, Field(pattern=f"^({_NAME})?$", max_length=36), _or_empty(_NAME, 36)]
 Changes = Annotated[dict[str, Any] | None, WithJsonSchema({"type": "object"})]

@@ -9,7 +9,7 @@ from blocks.hub import HuggingFaceHub
 from blocks.trainer import Trainer
 from flows.cancellation import stop_jobs
 from flows.naming import flow_run_label, this_run
-from flows.parameters import NO_CHANGES, Changes, Config, RunOrMade, SizeOrDefault, Volume
+from flows.parameters import NO_CHANGES, Changes, Config, ModelOrConfigs, RunOrMade, SizeOrDefault, Volume
 from flows.slots import skipped, this_flow_run
 from flows.sources import with_bucket
 from flows.train import train
@@ -26,6 +26,7 @@ def pipeline(
     name: RunOrMade = "",
     config: Config,
     set: Changes = NO_CHANGES,  # noqa: A002 - the word that people type
+    model: ModelOrConfigs = "",
     fork_set: Changes,
     dataset: DatasetRequest | None = None,
     weights: WeightsRequest = IN_PLACE,
@@ -44,6 +45,8 @@ def pipeline(
         config: The trainer's own config file, as text. Drag the corner of the field to see all of it.
         set: Changes to the config, so that the text above need not be touched: dotted keys and their values, such as
             {"max_steps": 100, "optim.lr": 0.001}.
+        model: The base model, in place of the one that the config names: one that is staged, or another one, such as
+            org/name@revision or /volume/models/NAME. Left empty: the config's.
         fork_set: What the follow-up run changes, in the same way. max_steps counts from the start of the first run, so
             it has to be above the config's.
         dataset: The data to train on, staged on the volume first unless it is there. None: the config names a dataset
@@ -65,6 +68,7 @@ def pipeline(
         config,
         trainer.settings(),
         changes=set,
+        model=model,
         volume=volume,
         volume_size=volume_size,
         dataset=with_bucket(dataset),

@@ -8,7 +8,7 @@ from prefect.client.schemas.objects import FlowRun
 from blocks.cluster import ClusterBlock, read_cluster
 from blocks.hub import HuggingFaceHub
 from blocks.trainer import Trainer
-from flows.parameters import NO_CHANGES, Changes, Config, SizeOrDefault, SweepOrMade, Volume
+from flows.parameters import NO_CHANGES, Changes, Config, ModelOrConfigs, SizeOrDefault, SweepOrMade, Volume
 from flows.slots import Busy, Late, skipped, slot_name, slot_of, this_flow_run
 from flows.sources import with_bucket
 from tasks.errors import EXPECTED
@@ -43,6 +43,7 @@ def sweep(
     name: SweepOrMade = "",
     config: Config,
     set: Changes = NO_CHANGES,  # noqa: A002 - the word that people type
+    model: ModelOrConfigs = "",
     search: Search,
     dataset: DatasetRequest | None = None,
     weights: WeightsRequest = IN_PLACE,
@@ -63,6 +64,8 @@ def sweep(
         config: The trainer's own config file, as text: what every trial begins from.
         set: Changes to the config, so that the text above need not be touched: dotted keys and their values, such as
             {"max_steps": 100}.
+        model: The base model, in place of the one that the config names: one that is staged, or another one, such as
+            org/name@revision or /volume/models/NAME. Left empty: the config's.
         search: What to vary, how, and what to compare by.
         dataset: The data to train on, staged on the volume first unless it is there. None: the config names a dataset
             that is staged already.
@@ -88,6 +91,7 @@ def sweep(
         config,
         trainer.settings(),
         changes=set,
+        model=model,
         volume=volume,
         volume_size=volume_size,
         dataset=with_bucket(dataset),

@@ -59,6 +59,9 @@ class RunReporter:
             self._logger.info("run %s had completed before and is reused: %s", run, how_far(progress))
         else:
             self._logger.info("run %s completed: %s", run, how_far(progress))
+            if not any(c["verdict"] == "complete" for c in progress.checkpoints):
+                text = "run %s left no complete checkpoint: it can be neither forked nor exported"
+                self._logger.warning(text, run)
         announce_end(progress.launch, end, progress.step)
 
     def _notice_state(self, progress: Progress) -> bool:

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from typing import Any, cast
 from uuid import UUID
 
+from httpx import HTTPError
 from prefect import get_run_logger, task
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 from blocks.hub_access import HubAccess
+from tasks.choices import offer_models
 from tasks.errors import quiet_engine
 from tasks.events import announce_staged
 from tasks.plans.content import describe
@@ -44,6 +46,7 @@ def stage_model(cluster: Cluster, hub: HubAccess, volume: str, snapshot: Snapsho
     state = "was staged already" if snapshot.staged else f"is staged{part}, every byte verified"
     reporter.finish(f"model {snapshot.ref.repo} at commit {snapshot.commit[:12]} {state}: {weights.path}")
     announce_staged(volume, "model", snapshot.ref.repo, snapshot.commit, weights.path)
+    _offer(f"{snapshot.ref.repo}@{snapshot.commit}")
     return weights
 
 
@@ -68,6 +71,7 @@ def stage_own_weights(cluster: Cluster, volume: str, asked: WeightsToStage) -> W
     weights = stage_weights(cluster, volume, asked, reporter)
     reporter.finish(f"weights {asked.name} are staged, complete: {weights.path}")
     announce_staged(volume, "weights", asked.name, "", weights.path)
+    _offer(f"/volume/{weights.path}")
     return weights
 
 
@@ -80,6 +84,14 @@ def stage_data(cluster: Cluster, hub: HubAccess, volume: str, asked: DatasetRequ
     _tell_content(cluster, volume, dataset)
     announce_staged(volume, "dataset", asked.name, dataset.version or "", dataset.path)
     return dataset
+
+
+def _offer(model: str) -> None:
+    """Add it to the choices of the Run forms: no reason to fail where that can not be."""
+    try:
+        offer_models([model])
+    except HTTPError as error:
+        get_run_logger().warning("the Run forms do not offer %s yet (`slipway register` mends that): %s", model, error)
 
 
 def _tell_content(cluster: Cluster, volume: str, dataset: Dataset) -> None:

@@ -17,7 +17,7 @@ import pytest
 from blocks.clusters.local.cluster import LocalCluster
 from deployments import server
 from deployments.stack import DEMO, PROJECT, Stack, make_assets
-from tests.cluster.access import TestCluster, start
+from tests.cluster.access import TestCluster, jobset_installed, start
 
 # Readline, which pytest imports, exports the size of a terminal that is not there to the processes that tests run in.
 for _size in ("COLUMNS", "LINES"):
@@ -152,6 +152,13 @@ def hub_url(demo_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def kubernetes() -> TestCluster:
     """A real Kubernetes, for tests marked `cluster`."""
     return start()
+
+
+@pytest.fixture(scope="module")
+def jobset(kubernetes: TestCluster) -> Iterator[None]:
+    """JobSet on that Kubernetes, for tests marked `alone`: all others are there without it."""
+    with jobset_installed(kubernetes):
+        yield
 
 
 @pytest.fixture(scope="session")

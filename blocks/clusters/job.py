@@ -6,8 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from blocks.clusters.strict import Strict
 
-class Frozen(BaseModel):
+
+class Frozen(Strict, BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

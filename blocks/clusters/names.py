@@ -1,11 +1,14 @@
 """Names that every cluster accepts: RFC 1123 labels. Not for paths on a volume, which `tasks.pod.layout` knows."""
 
+import difflib
 import hashlib
 import re
+from collections.abc import Collection
 
 from blocks.clusters.errors import UsageError
 
 LONGEST = 63
+_FEW = 8
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
@@ -35,6 +38,18 @@ def check_name(kind: str, name: str) -> str:
         f"The {kind} name {name!r} {problem}.",
         "Use lower-case letters, digits and hyphens, starting and ending with a letter or digit.",
     )
+
+
+def meant(name: str, there: Collection[str], what: str) -> str:
+    """A remedy for a name that is not there: the nearest one, else the first few that are.
+
+    Args:
+        what: how they are called, such as "Volumes".
+    """
+    if near := difflib.get_close_matches(name, there, 1):
+        return f"Did you mean {near[0]!r}?"
+    more = f" and {len(there) - _FEW} more" if len(there) > _FEW else ""
+    return f"{what} there are: {', '.join(sorted(there)[:_FEW]) or 'none yet'}{more}."
 
 
 def fit_name(*parts: str, longest: int = LONGEST) -> str:

@@ -36,3 +36,8 @@ class Volume(Frozen):
     reason: str = ""
     storage_class: str | None = None
     access_mode: str | None = None
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that can be counted on."""
+        return self.size if self.actual_size is None else self.actual_size

@@ -96,9 +96,19 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"error: {error.what}{between}{error.remedy}".rstrip(), file=sys.stderr, flush=True)
         sys.exit(exit_code(error))
     except OSError as error:  # a name that is too long, a directory that may not be read
+        if not error.filename and not _here():
+            print("error: The directory that you are in was removed. Go to another one.", file=sys.stderr, flush=True)
+            sys.exit(1)
         where = f": {error.filename}" if error.filename else ""
         print(f"error: {error.strerror or error}{where}.", file=sys.stderr, flush=True)
         sys.exit(1)
+
+
+def _here() -> bool:
+    try:
+        return bool(os.getcwd())  # noqa: PTH109 - Path.cwd is no other
+    except FileNotFoundError:
+        return False
 
 
 def _mend_streams() -> None:

@@ -32,6 +32,10 @@ VolumeSize = Annotated[
 Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
 ]
+BaseModel = Annotated[
+    str | None,
+    typer.Option("--model", metavar="MODEL", help="ORG/NAME[@REV] or /volume/PATH, in place of the config's."),
+]
 NewRun = Annotated[
     str | None,
     typer.Option("--name", metavar="RUN", help="Name of the new run. [default: made up]"),

@@ -28,7 +28,7 @@ def volume_of(cluster: "Cluster", run: str, volume: str | None) -> str:
         ConflictError: several have it.
     """
     from blocks.clusters.errors import ConflictError, NotFoundError
-    from blocks.clusters.names import check_name
+    from blocks.clusters.names import check_name, meant
 
     check_name("run", run)
     if volume:
@@ -42,19 +42,10 @@ def volume_of(cluster: "Cluster", run: str, volume: str | None) -> str:
         return found[0]
     raise NotFoundError(
         f"No volume of {cluster.owner!r} on cluster {cluster.name!r} has a run {run!r}.",
-        _hint(run, sorted({name for there in runs.values() for name in there})),
+        meant(run, {name for there in runs.values() for name in there}, "Runs"),
     )
 
 
 def _runs(cluster: "Cluster", volume: str) -> list[str]:
     answer = cluster.call(volume, "runs.list", {})
     return [*(record["run"] for record in answer["runs"]), *answer["damaged"]]
-
-
-def _hint(run: str, there: list[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(run, there, 1)
-    if near:
-        return f"Did you mean {near[0]!r}?"
-    return f"Runs there are: {', '.join(there[:8])}{' …' if len(there) > 8 else ''}." if there else "There are no runs."

@@ -10,15 +10,16 @@ def add_to(app: typer.Typer) -> None:
 
 
 def register(output: OutputFormat = Output.TABLE) -> None:
-    """Save slipway.toml as Prefect blocks."""
+    """Save slipway.toml as Prefect blocks, and have the Run forms show them and the models that are staged."""
     from blocks.settings import read_settings
     from flows.cli.prefect_server import use_running_server
-    from flows.cli.show import say, show_json
+    from flows.cli.show import say, show_json, waiting
 
     use_running_server(read_settings().folder)
     from deployments.register import main
 
-    saved = main()
+    with waiting("saving blocks, and looking at what is staged"):
+        saved = main()
     if output is Output.JSON:
         show_json(saved)
     else:

@@ -83,9 +83,13 @@ def stop(
     session: Annotated[str, typer.Argument(metavar="ID", help="As `slipway volumes ssh` printed it.")],
     cluster: ClusterName = None,
     owner: Owner = None,
+    output: OutputFormat = Output.TABLE,
 ) -> None:
     """End a session, and what runs in it."""
     connect(cluster, owner).sessions.stop(session)
+    if output is Output.JSON:
+        show_json({"session": session, "stopped": True})
+        return
     say(f"Session {session} is ended.")
 
 

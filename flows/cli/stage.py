@@ -93,8 +93,9 @@ def dataset(
     from flows.cli.config import dataset_request
     from flows.cli.launch import cluster_block, hub_block, run_plain_flow
     from tasks.plans.content import describe
+    from tasks.plans.inputs import look_at_source
     from tasks.stages.resolve import resolve
-    from tasks.stages.source import hub_dataset, s3_source
+    from tasks.stages.source import hub_dataset
 
     settings = read_settings()
     place, access = settings.cluster(cluster, owner), settings.hub(hub)
@@ -102,8 +103,7 @@ def dataset(
     there = _existing(place, volume, volume_size)
     if ref := hub_dataset(request.source):
         resolve(place, access, there, ref)
-    if s3 := s3_source(request):
-        place.call(None, "buckets.look", s3[1], env=s3[0].env(), secrets=s3[0].secrets())
+    look_at_source(place, there, request)
 
     def flow() -> None:
         from flows.stage import stage
@@ -145,13 +145,12 @@ def weights(
     from blocks.settings import read_settings
     from flows.cli.config import weights_request
     from flows.cli.launch import cluster_block, hub_block, run_plain_flow
-    from tasks.stages.source import s3_source
+    from tasks.plans.inputs import look_at_source
 
     settings = read_settings()
     place, request = settings.cluster(cluster, owner), weights_request(name, source, settings)
-    _existing(place, volume, volume_size)
-    if s3 := s3_source(request):
-        place.call(None, "buckets.look", s3[1], env=s3[0].env(), secrets=s3[0].secrets())
+    there = _existing(place, volume, volume_size)
+    look_at_source(place, there, request)
 
     def flow() -> None:
         from flows.stage import stage

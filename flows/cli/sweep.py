@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.options import (
+    BaseModel,
     Changes,
     ClusterName,
     HubName,
@@ -19,7 +20,7 @@ from flows.cli.options import (
     WeightsFrom,
     WeightsSha256,
 )
-from flows.cli.show import number, say, show_facts, show_json, show_table
+from flows.cli.show import number, say, show_facts, show_json, show_table, waiting
 
 if TYPE_CHECKING:
     from blocks.settings import Settings
@@ -43,6 +44,7 @@ def sweep(
         str | None, typer.Option(metavar="SWEEP", help="Its name. [default: the file's, else made up]")
     ] = None,
     changes: Changes = None,
+    model: BaseModel = None,
     volume: Annotated[str | None, typer.Option(metavar="NAME", help="[default: the file's, else the config's]")] = None,
     volume_size: VolumeSize = None,
     dataset: Annotated[
@@ -83,13 +85,15 @@ def sweep(
         text,
         how,
         changes=keys,
+        model=model,
         volume=volume or asked.volume,
         volume_size=size,
         dataset=wanted,
         weights=reads,
     )
     request = ask_sweep(called, asked.search, base)
-    made = make_sweep_plan(place, access, request)
+    with waiting(f"planning sweep {called}"):
+        made = make_sweep_plan(place, access, request)
     _show_plan(made, output, only=only_plan)
     if only_plan:
         return
@@ -104,6 +108,7 @@ def sweep(
             name=called,
             config=text,
             set=keys,
+            model=model,
             search=asked.search,
             dataset=wanted,
             weights=reads,

@@ -99,6 +99,7 @@ def stop(
     volume: OfVolume = None,
     cluster: ClusterName = None,
     owner: Owner = None,
+    output: OutputFormat = Output.TABLE,
 ) -> None:
     """End a sweep: nothing new begins, and what trains is stopped. What has completed stays."""
     from tasks.sweeps.stop import end_sweep
@@ -106,6 +107,9 @@ def stop(
     place = connect(cluster, owner)
     where = board_of(place, sweep, volume).record.volume
     ended = end_sweep(place, where, sweep, "stopped by hand")
+    if output is Output.JSON:
+        show_json({"sweep": sweep, "volume": where, "stopped": ended})
+        return
     say(f"Sweep {sweep} is ended." if ended else f"Sweep {sweep} is over already.")
 
 

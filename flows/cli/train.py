@@ -7,6 +7,7 @@ import typer
 
 from flows.cli.command import NamedCommand
 from flows.cli.options import (
+    BaseModel,
     Changes,
     ClusterName,
     DryRun,
@@ -44,6 +45,7 @@ def train(
     ] = None,
     hub: HubName = None,
     changes: Changes = None,
+    model: BaseModel = None,
     dataset: Annotated[
         str | None,
         typer.Option(
@@ -84,6 +86,7 @@ def train(
         text,
         how,
         changes=keys,
+        model=model,
         volume=volume,
         volume_size=volume_size,
         dataset=wanted,
@@ -106,6 +109,7 @@ def train(
             volume_size=(volume_size or "").strip(),
             name=run,
             set=keys,
+            model=model,
             dataset=wanted,
             weights=reads,
             trust=list(vouched),

@@ -243,10 +243,9 @@ def _room(
     if volume is None:
         free, of = request.volume_size or parse_size(DEFAULT_SIZE), "the new volume has"
     else:
-        usage = cluster.call(volume.name, "volume.probe", {}, writable=True)
-        left = max(0, (volume.actual_size or volume.size) - usage["used_bytes"])
-        free = min(left, usage["disk_free_bytes"])
-        of = "are free on the volume" if left <= usage["disk_free_bytes"] else "are free on the disk under it"
+        room = cluster.call(volume.name, "volume.probe", {"size_bytes": volume.capacity}, writable=True)
+        free = room["free_bytes"]
+        of = "are free on the volume" if room["first_full"] == "volume" else "are free on the disk under it"
     if needed > free:
         detail = f"{format_size(needed)} are to be staged and {format_size(free)} {of}."
         raise Blocked(f"volume {request.volume}", detail, "Grow it, or remove what is not needed.")

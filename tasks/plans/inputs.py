@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from blocks.clusters.errors import NotFoundError
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 from blocks.hub_access import HubAccess
@@ -12,7 +13,7 @@ from tasks.pod.layout import volume_relative
 from tasks.pod.trainers.adapter import Needs
 from tasks.runs.records import Dataset, Weights
 from tasks.stages.resolve import SnapshotToStage, look_up, resolve
-from tasks.stages.source import DatasetRequest, hub_dataset, hub_model, s3_source
+from tasks.stages.source import DatasetRequest, SourceRequest, folder_source, hub_dataset, hub_model, s3_source
 from tasks.stages.staged import dataset_of
 
 Add = Callable[..., None]
@@ -147,12 +148,27 @@ def _to_stage(
             check_content(state["content"], needs, add)
             return dataset_of(asked.name, state)
     what = ""
-    if s3 := s3_source(asked):
-        access, source = s3
-        found = cluster.call(None, "buckets.look", source, env=access.env(), secrets=access.secrets())
-        what = f": {found['files']} files, {format_size(found['bytes'])}"
+    if found := look_at_source(cluster, volume, asked):
+        what = f": {found['files']} file{'s' if found['files'] != 1 else ''}, {format_size(found['bytes'])}"
     add(Mark.TO_DO, "dataset", f"datasets/{asked.name} is staged from {asked.source}{what}")
     return None
+
+
+def look_at_source(cluster: Cluster, volume: str | None, asked: SourceRequest) -> dict[str, int] | None:
+    """What a bucket or a folder holds, where the staging job would look for it: "files" and "bytes"; None for a Hub.
+
+    Raises:
+        NotFoundError, ProgramError: there is nothing that could be staged.
+    """
+    if hub_dataset(asked.source):
+        return None
+    if s3 := s3_source(asked):
+        access, source = s3
+        return cluster.call(None, "buckets.look", source, env=access.env(), secrets=access.secrets())
+    folder = folder_source(asked.source)
+    if folder["kind"] == "volume" and volume is None:
+        raise NotFoundError(f"{asked.source} is on a volume that does not exist yet.", "Put it there first.")
+    return cluster.call(volume if folder["kind"] == "volume" else None, "folders.look", folder)
 
 
 def check_content(content: dict[str, Any] | None, needs: Needs, add: Add) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod import records
-from tasks.pod.errors import ChangedError, NotThereError
+from tasks.pod.errors import ChangedError
 from tasks.pod.layout import Layout
-from tasks.pod.runs import PLAN, deleted_record, read_attempts, released_record
+from tasks.pod.runs import PLAN, deleted_record, no_such_run, read_attempts, released_record
 
 
 def lineage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def lineage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     plans = _plans(layout)
     run = arguments["run"]
     if run not in plans:
-        raise NotThereError(f"There is no run {run!r} on this volume.", f"Runs there: {', '.join(plans) or 'none'}.")
+        raise no_such_run(run, plans)
     root, seen = run, {run}
     while (above := _parent(plans.get(root))) and above not in seen:
         root = above

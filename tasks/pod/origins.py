@@ -49,6 +49,19 @@ def origin_of(layout: Layout, source: dict[str, Any]) -> Origin:
     raise BadInputError(f"There is no kind of dataset source {kind!r}.", 'Known: "folder", "volume", "hub", "s3".')
 
 
+def look(layout: Layout, source: dict[str, Any]) -> dict[str, Any]:
+    """What staging from a folder would bring: "files" (their number), "bytes".
+
+    Args:
+        source: of kind "folder" or "volume", as `tasks.pod.datasets.stage` takes it.
+
+    Raises:
+        NotThereError, BadInputError: as `list_folder`.
+    """
+    files = origin_of(layout, source).files
+    return {"files": len(files), "bytes": sum(files.values())}
+
+
 def _from_folder(path: str) -> Origin:
     files = list_folder(path)
     return Origin(

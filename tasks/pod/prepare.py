@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod import holds, records, reserve
+from tasks.pod.checkpoints.elsewhere import ELSEWHERE, elsewhere, leads_out
 from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.verdict import Checkpoint, Report, Verdict
 from tasks.pod.errors import ChangedError, NotThereError, PodError
@@ -51,7 +52,8 @@ def _prepare(
     _check_inputs(layout, plan)
     home = layout.real_run(run)
     home.mkdir(parents=True, exist_ok=True)
-    own = find(home, format=plan["trainer"]["checkpoint_format"])
+    own = find(home, format=plan["trainer"]["checkpoint_format"], home=home)
+    _check_where(run, home, plan["trainer"]["checkpoints"], own)
     resume = _choose(layout, run, plan, own, trust)
     moved = _clear(layout, run, number, own, fresh=resume["kind"] != "own")
     nothing_left = plan["max_steps"] is not None and resume["step"] >= plan["max_steps"]
@@ -117,6 +119,20 @@ def _check_inputs(layout: Layout, plan: dict[str, Any]) -> None:
         raise ChangedError(
             f"The weights at {weights['path']} are others than those that run {plan['run']!r} was planned with.",
             "Put the earlier ones back, with their times, or ask for a new run.",
+        )
+
+
+def _check_where(run: str, home: Path, checkpoints: str, own: Report) -> None:
+    """Raises: ChangedError if the run's newest checkpoints are elsewhere: it would go on from an older state."""
+    away = [c for c in own.checkpoints if c.why.startswith(ELSEWHERE)]
+    newest = max((_step(c) for c in own.checkpoints if c.complete), default=-1)
+    newer = [c for c in away if _step(c) > newest]
+    if leads_out(home / checkpoints, home):
+        newer = [elsewhere(home / checkpoints, checkpoints, None)]
+    if newer:
+        raise ChangedError(
+            f"Run {run!r} can not be continued: {newer[-1].path}: {newer[-1].why}.",
+            "Put what it leads to in the link's place; or remove the link, to go on without it.",
         )
 
 

@@ -162,15 +162,15 @@ def _of_run(
     layout: Layout, plan: dict[str, Any], said: Policy, named: bool, grace: float, links: trash.Links, *, really: bool
 ) -> dict[str, Any]:
     run, trainer = plan["run"], plan["trainer"]
-    home = layout.real_run(run)
-    if real(home / trainer["checkpoints"]) != real(home) / trainer["checkpoints"]:
-        raise BadInputError(
-            f"runs/{run}/{trainer['checkpoints']} is a link.", "Remove it, or prune the run it leads to."
-        )
     wanted = (plan.get("request") or {}).get("retention") or {}
     own = Policy(wanted.get("keep_last"), wanted.get("keep_every"))
     policy = said if said.says_something and (named or not own.says_something) else own
     answer: dict[str, Any] = {"run": run, "policy": vars(policy), "kept": [], "deleted": []}
+    if linked := _link_on_the_way(layout, run, trainer["checkpoints"]):
+        if named:
+            raise BadInputError(f"{linked} is a link.", "Remove it, or prune the run it leads to.")
+        answer["kept"].append({"path": linked, "step": None, "why": "it is a link: what is there is not the run's"})
+        return answer
     ask = {"format": trainer["checkpoint_format"], "checkpoints": trainer["checkpoints"]}
     report = look(layout, {"runs": {run: ask}})["reports"][run]
     found = report["checkpoints"]
@@ -197,6 +197,15 @@ def _of_run(
     if newest and policy.says_something:
         answer["deleted"] += list(_torn(layout, run, newest, grace, links, really=really))
     return answer
+
+
+def _link_on_the_way(layout: Layout, run: str, checkpoints: str) -> str:
+    """What is a link of a run's directory and that of its steps, relative to the volume; empty if neither is."""
+    home = layout.run(run)
+    for path, there in ((home, real(layout.root) / "runs" / run), (home / checkpoints, real(home) / checkpoints)):
+        if real(path) != there:
+            return layout.relative(path)
+    return ""
 
 
 def _within(needs: references.Needs, run: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import contextlib
 import fcntl
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import NoneType
@@ -13,6 +13,7 @@ from tasks.pod import holds, records
 from tasks.pod.errors import ChangedError, NotThereError
 from tasks.pod.layout import Layout
 from tasks.pod.metrics import by_step, last_metrics, read_metrics
+from tasks.pod.trainers.schema import nearest
 
 PLAN: records.Shape = {
     "run": str,
@@ -164,9 +165,14 @@ def read_plan(layout: Layout, run: str) -> dict[str, Any]:
     """Raises: NotThereError, naming the runs there are."""
     plan = records.read_if_there(layout.records(run) / "plan.json", PLAN)
     if plan is None:
-        known = ", ".join(r["run"] for r in list_runs(layout, {})["runs"]) or "none"
-        raise NotThereError(f"There is no run {run!r} on this volume.", f"Runs there: {known}.")
+        raise no_such_run(run, [r["run"] for r in list_runs(layout, {})["runs"]])
     return plan
+
+
+def no_such_run(run: str, there: Collection[str]) -> NotThereError:
+    near, known = nearest(run, there), ", ".join(sorted(there)[:8]) + (" …" if len(there) > 8 else "")
+    hint = f"Did you mean {near!r}?" if near else f"Runs there are: {known or 'none yet'}."
+    return NotThereError(f"There is no run {run!r} on this volume.", hint)
 
 
 def read_attempts(layout: Layout, run: str) -> list[dict[str, Any]]:

@@ -32,15 +32,37 @@ def usage(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def room(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What can still be written to the volume: to its size, and to the disk under it.
+
+    What it holds is counted only where that can matter: a disk that is no larger than the volume, which most claims
+    have to themselves, is full first.
+
+    Args:
+        layout: the volume.
+        arguments: "size_bytes", the volume's.
+
+    Returns:
+        "free_bytes", and which is full first: "first_full" is "volume" or "disk".
+    """
+    disk = os.statvfs(layout.root)
+    free = disk.f_bavail * disk.f_frsize
+    if disk.f_blocks * disk.f_frsize > arguments["size_bytes"]:
+        left = max(0, arguments["size_bytes"] - sum(allocated(layout.root)))
+        if left <= free:
+            return {"free_bytes": left, "first_full": "volume"}
+    return {"free_bytes": free, "first_full": "disk"}
+
+
 def probe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The same as `usage`, once it is shown that files can be written, read back and linked here.
+    """The same as `room`, once it is shown that files can be written and read back here.
 
     Raises:
         CannotWriteError: they can not; says who we are and whose the volume is.
     """
     try:
-        layout.ours.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=layout.ours, prefix=".probe-") as area:
+        layout.trash.mkdir(parents=True, exist_ok=True)  # where what a killed probe leaves is taken away
+        with tempfile.TemporaryDirectory(dir=layout.trash, prefix="probe-") as area:
             path, text = Path(area) / "written", secrets.token_hex(8)
             path.write_text(text)
             if path.read_text() != text:
@@ -48,7 +70,7 @@ def probe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     except OSError as error:
         if not is_full(error):  # that is what the numbers are for
             raise _cannot_write(layout, error) from error
-    return usage(layout, arguments)
+    return room(layout, arguments)
 
 
 def _cannot_write(layout: Layout, error: OSError) -> CannotWriteError:

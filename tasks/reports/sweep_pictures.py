@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tasks.reports.sweep_board import Board, Row
+from tasks.runs.alike import place_of
 from tasks.sweeps.axes import Axis
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _slice(axes: "Axes", board: Board, rows: Sequence[Row], key: str, shades: Ma
     axis = board.record.request.search.axes[key]
     there = [row for row in rows if key in row.point]
     if axis.choices is not None:
-        places = [axis.choices.index(row.point[key]) for row in there]
+        places = [place_of(axis.choices, row.point[key]) for row in there]
         axes.set_xticks(range(len(axis.choices)), [_short(choice) for choice in axis.choices])
     else:
         places = [row.point[key] for row in there]
@@ -132,7 +133,7 @@ def _height(axis: Axis, value: Any) -> float:
     if value is None:
         return 0.5
     if axis.choices is not None:
-        return axis.choices.index(value) / max(1, len(axis.choices) - 1)
+        return place_of(axis.choices, value) / max(1, len(axis.choices) - 1)
     low, high = axis.ends
     if axis.log:
         return math.log(value / low) / math.log(high / low)

@@ -23,6 +23,7 @@ def ask_run(
     trainer: TrainerSettings,
     *,
     changes: Mapping[str, Any] | None = None,
+    model: str | None = None,
     volume: str | None = None,
     volume_size: str | None = None,
     dataset: DatasetRequest | None = None,
@@ -35,13 +36,17 @@ def ask_run(
         config: text in the trainer's own format; `volume`, `volume_size`, `when_full` and [retention] at its top are
             ours.
         changes: values by dotted key, applied to the config.
+        model: base model in place of the config's.
         volume, volume_size: beat the config's.
 
     Raises:
         BadInputError: the config is malformed.
         UsageError: no volume is named, or the size is none.
     """
-    asked = set_keys(adapter(trainer.kind, trainer.options).parse(config), changes or {})
+    how = adapter(trainer.kind, trainer.options)
+    asked = set_keys(how.parse(config), changes or {})
+    if model:
+        asked = how.with_model(asked, model)
     check_values(asked)
     volume = volume or _text(asked, "volume")
     size = volume_size or _text(asked, "volume_size")

@@ -9,6 +9,7 @@ from typing import Any
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.job import JobState, JobStatus
 from blocks.clusters.port import Cluster
+from tasks.pod.checkpoints.elsewhere import ELSEWHERE
 from tasks.pod.metrics import NOT_FINITE, by_step
 from tasks.runs.decision import gone
 from tasks.runs.held import HELD
@@ -35,7 +36,7 @@ class Progress:
         not_finite: how many of a metric's newest values in a row are NaN or infinite, where any is.
         fresh: paths of those that were not complete at the last look and are now.
         end: once the attempt is over.
-        warnings: of the room on the volume, since the last look.
+        warnings: of the room on the volume, and of checkpoints that are not on it, since the last look.
         held: its attempt was stopped for want of room, and another begins once there is some; `end` is the attempt's.
     """
 
@@ -49,6 +50,7 @@ class Progress:
     warnings: list[str] = field(default_factory=list)
     _offset: int = 0
     _complete: set[tuple[str, str]] = field(default_factory=set)
+    _elsewhere: set[str] = field(default_factory=set)
 
     @property
     def held(self) -> bool:
@@ -81,6 +83,10 @@ class Progress:
         complete = {(c["path"], c["fingerprint"]) for c in self.checkpoints if c["verdict"] == "complete"}
         self.fresh = sorted(path for path, _ in complete - self._complete)
         self._complete |= complete
+        for c in self.checkpoints:
+            if c["why"].startswith(ELSEWHERE) and c["path"] not in self._elsewhere:
+                self._elsewhere.add(c["path"])
+                self.warnings.append(f"{c['path']} is not on the volume: {c['why']}")
 
 
 def follow(
@@ -160,7 +166,7 @@ def look(cluster: Cluster, runs: Sequence[Progress]) -> None:
     for progress in live:
         job = statuses.get(progress.launch.job)
         if job is not None and job.unstarted:
-            job = cluster.jobs.submit(job_of(progress.launch.plan, progress.launch.attempt.attempt))
+            job = cluster.jobs.submit(job_of(progress.launch.plan, progress.launch.attempt))
         progress.job = job
         progress.end = _end(progress)
 

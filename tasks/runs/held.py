@@ -19,11 +19,8 @@ def is_held(attempt: Attempt | None) -> bool:
 
 
 def free_bytes(cluster: Cluster, volume: str) -> int:
-    """What can still be written to a volume: to its size, and to the disk under it."""
-    usage = cluster.call(volume, "volume.usage", {})
-    found = cluster.volumes.get(volume)
-    left = max(0, (found.actual_size or found.size) - usage["used_bytes"])
-    return int(min(left, usage["disk_free_bytes"]))
+    """What can still be written to a volume."""
+    return int(cluster.call(volume, "volume.room", {"size_bytes": cluster.volumes.get(volume).capacity})["free_bytes"])
 
 
 def shortage(volume: str, needed: int, free: int) -> str:

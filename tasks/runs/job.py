@@ -1,13 +1,12 @@
 """The job of an attempt: the trainer's command, the platform's mounts, and an environment that never asks the Hub."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from blocks.clusters.job import Job, Mount
 from blocks.clusters.names import fit_name
 from blocks.trainer_settings import TrainerSettings
-from tasks.runs.records import PlanRecord
+from tasks.runs.records import Attempt, PlanRecord
 from tasks.runs.request import RunRequest, hash_request
 
 RUN_LABEL = "slipway.dev/run"
@@ -56,23 +55,19 @@ def job_asked(request: RunRequest) -> Job:
     )
 
 
-def job_of(plan: PlanRecord, attempt: int, preferred_nodes: Sequence[str] = ()) -> Job:
-    """The job of attempt `attempt`: the same job whoever builds it, whenever.
-
-    Args:
-        preferred_nodes: as the attempt has them on record.
-    """
-    trainer, settings = plan.request.adapter, plan.request.trainer
+def job_of(plan: PlanRecord, attempt: Attempt) -> Job:
+    """The job of an attempt on record: the same job whoever builds it, whenever."""
+    trainer, settings, number = plan.request.adapter, plan.request.trainer, attempt.attempt
     own = f"runs/{plan.run}"
     return Job(
-        name=job_name(plan, attempt),
+        name=job_name(plan, number),
         request_hash=hash_request(
-            {"volume": plan.volume, "run": plan.run, "attempt": attempt, "asked": plan.request_hash}
+            {"volume": plan.volume, "run": plan.run, "attempt": number, "asked": plan.request_hash}
         ),
         image=settings.image,
         init_command=(
             *("python", "-m", "tasks.pod.program", "--quiet", "runs.render"),
-            json.dumps({"run": plan.run, "attempt": attempt}),
+            json.dumps({"run": plan.run, "attempt": number}),
         ),
         command=tuple(
             trainer.command(
@@ -83,14 +78,14 @@ def job_of(plan: PlanRecord, attempt: int, preferred_nodes: Sequence[str] = ()) 
             )
         ),
         node_cache=plan.request.weights.placement == "node",
-        preferred_nodes=tuple(preferred_nodes),
+        preferred_nodes=attempt.preferred_nodes,
         env={**OFFLINE, **CACHES, **settings.env},
         secrets=settings.secrets,
         mounts=(
             Mount(volume=plan.volume),
             Mount(volume=plan.volume, sub_path=own, mount_path=f"/volume/{own}", read_only=False),
         ),
-        labels={VOLUME_LABEL: plan.volume, RUN_LABEL: plan.run, ATTEMPT_LABEL: str(attempt)},
+        labels={VOLUME_LABEL: plan.volume, RUN_LABEL: plan.run, ATTEMPT_LABEL: str(number)},
         **_resources(settings),
     )
 

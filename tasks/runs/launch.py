@@ -6,6 +6,7 @@ from typing import Any
 
 from blocks.clusters.errors import NotFoundError, SlipwayError
 from blocks.clusters.job import JobStatus
+from blocks.clusters.names import meant
 from blocks.clusters.port import Cluster
 from tasks.pod.checkpoints.verdict import Verdict
 from tasks.runs.decision import Decision, decide, gone
@@ -78,7 +79,7 @@ def _act(cluster: Cluster, record: RunRecord, decision: Decision, trust: Sequenc
             write_end(cluster, plan, decision.attempt, decision.end)
         case "submit":
             assert last is not None
-            cluster.jobs.submit(job_of(plan, decision.attempt, last.preferred_nodes))
+            cluster.jobs.submit(job_of(plan, last))
             return Launch(plan, last, adopted=False)
         case "adopt" | "leave":
             assert last is not None
@@ -150,8 +151,8 @@ def write_end(cluster: Cluster, plan: PlanRecord, attempt: int, end: End) -> End
 def read_run(cluster: Cluster, volume: str, run: str) -> RunRecord:
     shown = cluster.call(volume, "runs.show", {"run": run})
     if shown["plan"] is None:
-        known = ", ".join(r["run"] for r in cluster.call(volume, "runs.list", {})["runs"]) or "none"
-        raise NotFoundError(f"Volume {volume} has no run {run!r}.", f"Runs there: {known}.")
+        there = [r["run"] for r in cluster.call(volume, "runs.list", {})["runs"]]
+        raise NotFoundError(f"Volume {volume} has no run {run!r}.", meant(run, there, "Runs"))
     return RunRecord.read(f"run {run}", shown)
 
 

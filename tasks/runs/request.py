@@ -125,8 +125,11 @@ class RunRequest(Frozen):
 
 
 def hash_request(asked: dict[str, Any]) -> str:
-    text = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(_text(asked).encode()).hexdigest()[:32]
+
+
+def _text(asked: Any) -> str:
+    return json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def run_id(name: str | None, place: str, root_flow_run: str) -> str:
@@ -153,7 +156,7 @@ def changes(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[
         a, b = old.get(key), new.get(key)
         if isinstance(a, dict) and isinstance(b, dict):
             found += changes(a, b, f"{prefix}{key}.")
-        elif a != b:
+        elif _text(a) != _text(b):  # 1, 1.0 and true are equal to Python, and three requests
             found.append((f"{prefix}{key}", a, b))
     return found
 

@@ -11,6 +11,7 @@ from blocks.clusters.errors import UsageError
 from blocks.clusters.job import Frozen
 from tasks.pod.trainers.schema import OURS, nearest
 from tasks.pod.trainers.toml_config import split_key
+from tasks.runs.alike import alike
 
 MOST_POINTS = 1_000_000
 """Of a grid, and trials of any sweep."""
@@ -117,8 +118,9 @@ class Axis(Frozen):
     def can_be(self, value: Any) -> bool:
         """Whether it has this value, or passes it."""
         if self.choices is not None:
-            return value in self.choices
-        return isinstance(value, int | float) and self.ends[0] <= value <= self.ends[1]
+            return any(alike(choice, value) for choice in self.choices)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and self.ends[0] <= value <= self.ends[1]
 
     def probes(self) -> list[Any]:
         """Values that show whether the trainer takes this axis at all: every choice, or both ends."""
@@ -181,7 +183,10 @@ def points_of_grid(axes: Mapping[str, Axis], most: int) -> int:
 
 def counts(axis: Axis, point: Point) -> bool:
     """Whether the condition of an axis is met by the axes before it."""
-    return all(other in point and point[other] in _among(wanted) for other, wanted in axis.when.items())
+    return all(
+        other in point and any(alike(point[other], value) for value in _among(wanted))
+        for other, wanted in axis.when.items()
+    )
 
 
 def _among(wanted: Any) -> list[Any]:

@@ -208,7 +208,7 @@ class Drive:
         if last is not None and (live or node.end is not None or self._unwanted(node)):
             return Launch(record.plan, last, adopted=True)
         if last is not None and last.attempt == 1 and not last.started and last.end is None and last.job:
-            self._cluster.jobs.submit(job_of(record.plan, 1, last.preferred_nodes))
+            self._cluster.jobs.submit(job_of(record.plan, last))
             return Launch(record.plan, last, adopted=False)
         launched = launch(self._cluster, record.plan, automatic=True)
         if launched.attempt.end is not None and launched.attempt.end.state == "stopped":

@@ -6,6 +6,7 @@ import random
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tasks.runs.alike import place_of
 from tasks.sweeps.axes import Axis, Point, counts, draw, grid, ordered
 from tasks.sweeps.log import End, Entry, Start
 from tasks.sweeps.spec import Search
@@ -165,7 +166,7 @@ class _OptunaDice:
 
 def _internal(axis: Axis, value: Any) -> Any:
     """A choice is known to Optuna by its place: choices may be lists and tables."""
-    return axis.choices.index(value) if axis.choices is not None else value
+    return place_of(axis.choices, value) if axis.choices is not None else value
 
 
 def _distribution(axis: Axis) -> "BaseDistribution":
@@ -202,8 +203,8 @@ def mutate(search: Search, point: Point, interval: int, trial: int) -> Point:
 
 def _near(axis: Axis, value: Any, generator: random.Random) -> Any:
     if axis.choices is not None:
-        place = axis.choices.index(value) + generator.choice((-1, 1))
-        return axis.choices[min(len(axis.choices) - 1, max(0, place))]
+        neighbour = place_of(axis.choices, value) + generator.choice((-1, 1))
+        return axis.choices[min(len(axis.choices) - 1, max(0, neighbour))]
     low, high = axis.ends
     moved = value * generator.choice((0.8, 1.25))
     if axis.step:

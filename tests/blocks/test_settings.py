@@ -1,5 +1,7 @@
 """slipway.toml: what it says is used, what it can not say is one clear line."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,12 @@ def test_the_nearest_file_upwards_is_read_and_its_paths_are_its_folders(tmp_path
         ('[clusters.local]\nroot = ""', ["clusters.local.root"]),
         ('[clusters.local]\nroot = "a\\u0000b"', ["clusters.local.root"]),
         ('[clusters.local]\nroot = "x"\ngpus = { h100 = -1 }', ["h100"]),
+        ('[clusters.local]\nroot = "x"\ncpus = true', ["clusters.local.cpus: has to be a whole number, is True"]),
+        ('[clusters.local]\nroot = "x"\ncpus = 2.0', ["clusters.local.cpus: has to be a whole number, is 2.0"]),
+        ('[clusters.local]\nroot = "x"\npoll_seconds = "1"', ["poll_seconds: has to be a number, is '1'"]),
+        ('[clusters.local]\nroot = "x"\ngpus = { h100 = true }', ["h100: has to be a whole number"]),
+        ('[trainers.tiny]\nkind = "tiny"\nresources = { gpus = true }', ["gpus: has to be a whole number"]),
+        ("[buckets.bee]\nanonymous = 1", ["anonymous: has to be true or false, is 1"]),
         ('[hubs.private]\nendpoint = "http://me:secret@hub"', ["hubs.private.endpoint"]),
         ('[trainers.tiny]\nkind = "tiny"\nimge = "x"', ["imge", "image"]),
     ],
@@ -64,3 +72,24 @@ def test_an_unknown_cluster_names_the_nearest(tmp_path: Path) -> None:
     settings = load_settings(write(tmp_path, '[clusters.local]\nroot = "x"\n'))
     with pytest.raises(UsageError, match="local"):
         settings.cluster("locla")
+
+
+def test_settings_with_a_byte_order_mark_are_settings(tmp_path: Path) -> None:
+    (tmp_path / "slipway.toml").write_bytes(b"\xef\xbb\xbf[clusters.here]\r\nroot = 'x'\r\n")
+    assert list(read_settings(tmp_path).clusters) == ["here"]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (Path.mkdir, "can not be read: Is a directory"),
+        (os.mkfifo, "is no file"),
+        (lambda path: path.symlink_to("nowhere"), "There are no settings at"),
+    ],
+)
+def test_settings_that_are_no_file_are_not_passed_over(
+    tmp_path: Path, make: Callable[[Path], None], words: str
+) -> None:
+    make(tmp_path / "slipway.toml")
+    with pytest.raises(UsageError, match=words):
+        read_settings(tmp_path)

@@ -35,6 +35,24 @@ class RunForm:
                 field.press("ControlOrMeta+A")
                 self._page.keyboard.insert_text(json.dumps(value))
 
+    def choose(self, name: str, choice: str) -> None:
+        """Take one of those that a parameter's field offers, in the tab that it opens with."""
+        named = f"normalize-space(.)='{name}' or starts-with(normalize-space(.), '{name} (')"
+        box = "button[@aria-haspopup='listbox' or contains(@class, 'p-select-button')]"
+        field = self._page.locator(f"xpath=//label[{named}]/following::{box}[1][preceding::label[1][{named}]]")
+        if field.get_attribute("aria-haspopup") is None:  # the old UI's opens for keys where there is no screen
+            field.press("ArrowDown")
+        else:
+            field.click()
+        self._page.get_by_text(choice, exact=True).last.click()
+        expect(field).to_contain_text(choice)
+
+    def another(self, name: str) -> None:
+        """Turn to the tab in which anything can be typed."""
+        named = f"normalize-space(.)='{name}' or starts-with(normalize-space(.), '{name} (')"
+        tab = "*[self::button or self::label or self::span][normalize-space(.)='another']"
+        self._page.locator(f"xpath=//label[{named}]/following::{tab}[1]").click()
+
     def field(self, name: str) -> Locator:
         """The box to type into below a parameter's label, and before the next one's: editors come late."""
         named = f"normalize-space(.)='{name}' or starts-with(normalize-space(.), '{name} (')"

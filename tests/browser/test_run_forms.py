@@ -49,6 +49,32 @@ def test_a_fine_tune_runs_with_the_values_typed_into_the_form(running: Running, 
     RunPage(page, site, ui, flow_run).expect_log(f"plan of run typed-{ui}: nothing is in the way")
 
 
+@both
+def test_a_staged_model_is_one_of_the_choices(running: Running, page: Page, site: str, ui: str, parent: str) -> None:
+    staged = read_run(running.cluster, VOLUME, "parent").plan.resolved.weights.commit
+    form = RunForm(page, site, ui, deployment(running, "finetune/local"))
+
+    form.choose("model", f"slipway/tiny-lm@{staged}")
+    form.fill(name=f"chosen-{ui}", volume=VOLUME, set={"max_steps": 10, "model.name": "org/none"})
+    running.completed(form.submit())
+
+    assert read_run(running.cluster, VOLUME, f"chosen-{ui}").plan.config["model"]["name"] == f"slipway/tiny-lm@{staged}"
+
+
+@both
+def test_a_model_that_is_no_choice_is_taken_as_well(
+    running: Running, page: Page, site: str, ui: str, parent: str
+) -> None:
+    form = RunForm(page, site, ui, deployment(running, "finetune/local"))
+
+    form.another("model")
+    form.fill(model="/volume/models/later", name=f"another-{ui}", volume=VOLUME)
+    flow_run = form.submit()
+
+    running.wait(flow_run, "FAILED")
+    running.logged(flow_run, "/volume/models/later")
+
+
 def test_a_volume_is_created_in_the_new_ui_and_grown_in_the_old_one(running: Running, page: Page, site: str) -> None:
     for ui, flow, size in (("v2", "create-volume", "2Gi"), ("v1", "grow-volume", "3Gi")):
         form = RunForm(page, site, ui, deployment(running, f"{flow}/local"))

@@ -23,7 +23,7 @@ import pytest
 
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from blocks.clusters.kubernetes.nodes import node_capacity
-from blocks.clusters.kubernetes.place import NODES
+from blocks.clusters.kubernetes.place import JOBSETS, NODES
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.port import Capacity
 
@@ -60,6 +60,15 @@ class TestCluster:
 
     def connect(self, owner: str, **changes: Any) -> KubernetesCluster:
         return KubernetesCluster(self.settings(**changes), owner=owner)
+
+    def source(self, owner: str, **changes: Any) -> str:
+        """Python source that binds `cluster` to what `connect` gives, for another process."""
+        return (
+            "from blocks.clusters.kubernetes.cluster import KubernetesCluster\n"
+            "from blocks.clusters.kubernetes.settings import KubernetesSettings\n"
+            f"settings = KubernetesSettings.model_validate({self.settings(**changes).model_dump()!r})\n"
+            f"cluster = KubernetesCluster(settings, owner={owner!r})"
+        )
 
     def capacity(self) -> Capacity:
         """What its one node can give to pods."""
@@ -115,6 +124,29 @@ def kubectl_of(cluster: TestCluster) -> list[str]:
     if program is None:
         pytest.skip("there is no kubectl")
     return [program, "--kubeconfig", cluster.kubeconfig]
+
+
+@contextlib.contextmanager
+def jobset_installed(cluster: TestCluster) -> Iterator[None]:
+    """JobSet is there for the time of the block: on the one-node cluster it is installed and taken away again."""
+    if not cluster.ours:
+        if cluster.connect("default").api.find(JOBSETS) is None:
+            pytest.skip("JobSet is not installed on that cluster")
+        yield
+        return
+    if os.environ.get("SLIPWAY_TEST_JOBSET") == "none":
+        pytest.skip("JobSet could not be built here")
+    try:
+        _jobset("up")
+        yield
+    finally:
+        _jobset("down")
+
+
+def _jobset(verb: str) -> None:
+    done = subprocess.run(["bash", HERE / "jobset", verb], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"jobset {verb} on the test cluster: {done.stderr[-2000:]}")
 
 
 @contextlib.contextmanager

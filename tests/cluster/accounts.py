@@ -47,13 +47,13 @@ def give(api: Api, path: str, kind: str, owner: str, account: str, role: str, ru
     )
 
 
-def connect_as(cluster: TestCluster, api: Api, owner: str, name: str) -> KubernetesCluster:
-    """The cluster as an account sees it."""
+def connect_as(cluster: TestCluster, api: Api, owner: str, name: str, **changes: Any) -> KubernetesCluster:
+    """The cluster as an account sees it, with some settings changed."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
         pass
     write_kubeconfig(Path(file.name), api, owner, name)
     time.sleep(0.5)  # rights are seen a moment later
-    return cluster.connect(owner, kubeconfig=file.name)
+    return cluster.connect(owner, kubeconfig=file.name, **changes)
 
 
 def write_kubeconfig(path: Path, api: Api, owner: str, name: str) -> None:

@@ -71,6 +71,16 @@ UNSEEN: dict[Right, Callable[[KubernetesCluster], object]] = {
 }
 """What is not known without a right."""
 
+JOBSETS = ("jobset.x-k8s.io", "jobsets")
+REFUSED_WITH_JOBSET: dict[Right, Callable[[KubernetesCluster], object]] = {
+    (*JOBSETS, "get"): lambda cluster: cluster.jobs.stop("set-done"),
+    (*JOBSETS, "list"): lambda cluster: cluster.jobs.find({}),
+    (*JOBSETS, "create"): lambda cluster: cluster.jobs.submit(GANG.model_copy(update={"name": "set-more"})),
+    (*JOBSETS, "patch"): lambda cluster: cluster.jobs.stop("set-waiting", grace_seconds=0),
+    (*JOBSETS, "delete"): lambda cluster: cluster.jobs.delete("set-done"),
+}
+"""What is refused without a right where JobSet is installed and always used."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -170,7 +180,7 @@ def _furnish(kubernetes: TestCluster, admin: KubernetesCluster) -> None:
 
 
 def test_each_right_of_the_shipped_roles_is_here() -> None:
-    assert sorted([*REFUSED, *UNSEEN]) == sorted(rights(*SHIPPED.values()))
+    assert sorted([*REFUSED, *UNSEEN, *REFUSED_WITH_JOBSET]) == sorted(rights(*SHIPPED.values()))
 
 
 @pytest.mark.parametrize("right", REFUSED, ids="-".join)
@@ -183,6 +193,8 @@ def test_without_it_something_is_refused(stage: Stage, right: Right) -> None:
 
 def _said_without(right: Right) -> str:
     _, resource, verb = right
+    if (resource, verb) == ("jobsets", "create"):
+        return "may not create jobsets"
     if (resource, verb) == ("persistentvolumeclaims", "delete"):
         return "may not delete volumes"
     return "create pods/exec" if resource == "pods/exec" else f'cannot {verb} resource "{resource}"'
@@ -193,3 +205,20 @@ def test_without_it_something_is_not_known(stage: Stage, right: Right) -> None:
     assert UNSEEN[right](copy.copy(stage.flows))
     with stage.without(right) as cluster:
         assert not UNSEEN[right](cluster)
+
+
+@pytest.fixture(scope="module")
+def stage_with_jobset(stage: Stage, kubernetes: TestCluster, jobset: None) -> Stage:
+    """The same, with a gang that is done and one that waits in a queue."""
+    flows = connect_as(kubernetes, stage.admin.api, stage.owner, "flows", jobset="always")
+    flows.jobs.submit(GANG.model_copy(update={"name": "set-done"}))
+    flows.jobs.submit(GANG.model_copy(update={"name": "set-waiting", "queue": "team"}))
+    wait_until(lambda: flows.jobs.status(["set-done"])["set-done"].state == JobState.COMPLETED)
+    return Stage(stage.owner, stage.admin, flows)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("right", REFUSED_WITH_JOBSET, ids="-".join)
+def test_without_it_something_is_refused_where_jobset_is(stage_with_jobset: Stage, right: Right) -> None:
+    with stage_with_jobset.without(right) as cluster, pytest.raises(SlipwayError, match=_said_without(right)):
+        REFUSED_WITH_JOBSET[right](cluster)

@@ -18,6 +18,7 @@ from blocks.clusters.kubernetes.observe import Observer
 from blocks.clusters.kubernetes.place import Place
 from blocks.clusters.kubernetes.sessions import KubernetesSessions
 from blocks.clusters.kubernetes.settings import KubernetesSettings
+from blocks.clusters.kubernetes.workloads import Workloads
 from blocks.clusters.names import fit_name
 
 Json = dict[str, Any]
@@ -29,12 +30,19 @@ _START_PATIENCE_SECONDS = 900
 class Caller:
     """Calls programs for one owner."""
 
-    def __init__(self, api: Api, place: Place, settings: KubernetesSettings, sessions: KubernetesSessions) -> None:
+    def __init__(
+        self,
+        api: Api,
+        place: Place,
+        settings: KubernetesSettings,
+        workloads: Workloads,
+        sessions: KubernetesSessions,
+    ) -> None:
         self._api = api
         self._place = place
         self._settings = settings
         self._sessions = sessions
-        self._observer = Observer(api, place, settings)
+        self._observer = Observer(api, place, settings, workloads)
         self._known: dict[str, str] = {}
 
     def in_session(

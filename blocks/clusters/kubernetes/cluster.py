@@ -17,6 +17,7 @@ from blocks.clusters.kubernetes.sessions import KubernetesSessions
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.users import users
 from blocks.clusters.kubernetes.volumes import KubernetesVolumes
+from blocks.clusters.kubernetes.workloads import Workloads
 from blocks.clusters.names import check_name
 from blocks.clusters.port import Capacity, Finding
 from blocks.clusters.size import parse_size
@@ -49,6 +50,7 @@ class KubernetesCluster:
         self._say = say
         self.api = Api(name, settings.kubeconfig, settings.context, say=say)
         self._nodes = Nodes(self.api, settings)
+        self._workloads = Workloads(self.api, self._place, settings)
         self.volumes = KubernetesVolumes(
             self.api, self._place, settings, name, used_by=self._used_by, let_go=self._let_go
         )
@@ -57,12 +59,15 @@ class KubernetesCluster:
             self.api,
             self._place,
             settings,
+            self._workloads,
             claim=self.volumes.claim,
             nodes=self._nodes.limits,
             make_way=self.sessions.make_way,
         )
-        self._preflight = Preflight(self.api, self._place, settings, self._nodes, claim=self.volumes.claim)
-        self._caller = Caller(self.api, self._place, settings, self.sessions)
+        self._preflight = Preflight(
+            self.api, self._place, settings, self._nodes, self._workloads, claim=self.volumes.claim
+        )
+        self._caller = Caller(self.api, self._place, settings, self._workloads, self.sessions)
 
     def __reduce__(self) -> tuple[Callable[..., "KubernetesCluster"], tuple[object, ...]]:
         """Connections stay where they are: a copy in another process makes its own."""
@@ -118,7 +123,7 @@ class KubernetesCluster:
         return self._preflight.look(job, new_volumes)
 
     def _used_by(self) -> Mapping[str, list[str]]:
-        jobs = self.api.items(self._place.jobs(), {"labelSelector": selector({**marks.OURS, marks.KIND: "job"})})
+        jobs = self._workloads.items(selector({**marks.OURS, marks.KIND: "job"}))
         return users(self.api.items(self._place.pods()), jobs)
 
     def _let_go(self, volume: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from blocks.clusters.job import Cause, JobState
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes.failure import Ended, failure, taken_away
+from blocks.clusters.kubernetes.jobset import is_made
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.times import read_time
 
@@ -69,6 +70,9 @@ CREATING_GRACE_SECONDS = 1800
 """For volumes to be attached and mounted, and sandboxes to be made."""
 
 EXPLAIN_AFTER_SECONDS = 10
+
+_NOT_MADE = ("FailedCreate", "JobCreationFailed", "HeadlessServiceCreationFailed")
+"""Reasons of events: of a Job, of which no pod can be made, and of a JobSet, of which no Job or Service can."""
 
 
 def diagnose(
@@ -145,14 +149,15 @@ def _failed_without_a_pod(condition: Json) -> Diagnosis:
 
 def _without_a_pod(job: Json, now: datetime, events: Sequence[Json]) -> Diagnosis:
     if job["spec"].get("suspend"):
-        queue = (job["metadata"].get("labels") or {}).get("kueue.x-k8s.io/queue-name")
+        queue = (job["metadata"].get("labels") or {}).get(marks.QUEUE)
         return Diagnosis(JobState.QUEUED, f"waits in the queue {queue}" if queue else "is suspended")
-    if refusals := [e["message"] for e in events if e.get("reason") == "FailedCreate"]:
+    if refusals := [e["message"] for e in events if e.get("reason") in _NOT_MADE]:
         said = refusals[-1]
         quota = "exceeded quota" in said or "failed quota" in said
         reason = f"waits for quota: {said}" if quota else f"its pod is refused: {said}"
         return Diagnosis(JobState.QUEUED, reason, unexplained=True)
-    return Diagnosis(JobState.QUEUED, "waits for its pod", unexplained=_age(job, now) > 2)
+    awaited = "its pod" if is_made(job) else "JobSet to make its Job"
+    return Diagnosis(JobState.QUEUED, f"waits for {awaited}", unexplained=_age(job, now) > 2)
 
 
 def _live(pod: Json, settings: KubernetesSettings, now: datetime, events: Sequence[Json]) -> Diagnosis:

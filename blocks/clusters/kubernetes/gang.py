@@ -10,7 +10,6 @@ from blocks.clusters.kubernetes.diagnosis import Diagnosis
 Json = dict[str, Any]
 
 INDEX = "batch.kubernetes.io/job-completion-index"
-PORT = 29500
 
 
 def size(job: Json) -> int:

@@ -1,4 +1,4 @@
-"""Jobs of one namespace: one batch/v1 Job a launch, created once, adopted by everyone who asks."""
+"""Jobs of one namespace: one batch/v1 Job a launch, or a JobSet of one, created once, adopted by everyone who asks."""
 
 import contextlib
 import time
@@ -8,17 +8,19 @@ from typing import Any
 
 from blocks.clusters.errors import ConflictError, InUseError, NotFoundError, SlipwayError
 from blocks.clusters.job import Job, JobStatus
-from blocks.clusters.kubernetes import gang, manifests
+from blocks.clusters.kubernetes import gang, manifests, rendezvous
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes.api import Api, ApiError
 from blocks.clusters.kubernetes.check import check_claims, check_job, check_room, check_secrets
 from blocks.clusters.kubernetes.exec import execute
+from blocks.clusters.kubernetes.jobset import is_jobset, parent
 from blocks.clusters.kubernetes.labels import claim_label, selector
 from blocks.clusters.kubernetes.observe import Observer, has_labels, names_selector
 from blocks.clusters.kubernetes.place import Place
 from blocks.clusters.kubernetes.pods import STOP_GRACE_SECONDS
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.times import write_time
+from blocks.clusters.kubernetes.workloads import Workloads
 from blocks.clusters.port import Capacity
 
 Json = dict[str, Any]
@@ -42,6 +44,7 @@ class KubernetesJobs:
         api: Api,
         place: Place,
         settings: KubernetesSettings,
+        workloads: Workloads,
         *,
         claim: Callable[[str], Json],
         nodes: Callable[[], list[Capacity]],
@@ -53,7 +56,8 @@ class KubernetesJobs:
         self._claim = claim
         self._nodes = nodes
         self._make_way = make_way
-        self._observer = Observer(api, place, settings)
+        self._workloads = workloads
+        self._observer = Observer(api, place, settings, workloads)
 
     def submit(self, job: Job) -> JobStatus:
         check_job(job)
@@ -62,10 +66,11 @@ class KubernetesJobs:
             check_room(job, self._nodes())
             single = check_claims({mount.volume for mount in job.mounts}, self._claim, job.nodes)
             check_secrets(job.secrets, self._api, self._place)
+            as_jobset = self._workloads.as_jobset(job)
             self._make_way(job, single)
             now = datetime.now(UTC).isoformat(timespec="microseconds")
             try:
-                made = self._api.post(self._place.jobs(), manifests.job(job, self._settings, single, now))
+                made = self._workloads.create(manifests.job(job, self._settings, single, now, as_jobset=as_jobset))
             except ApiError as error:
                 if error.status != 409:
                     raise
@@ -124,7 +129,7 @@ class KubernetesJobs:
         stop: Json = {"metadata": {"annotations": {marks.STOP: write_time(datetime.now(UTC))}}}
         if not _are_placed(job, pods):
             stop["spec"] = {"suspend": True}
-        self._patch(self._place.job(name), stop)
+        self._patch(job, stop)
         kill_at = time.monotonic() + grace_seconds + (_TOLD_SECONDS if grace_seconds else 0)
         delete_at = kill_at + 15
         told: list[bool] = []
@@ -135,9 +140,9 @@ class KubernetesJobs:
                 return status
             paths = [self._place.pod(pod["metadata"]["name"]) for pod in pods]
             if not _are_placed(job, pods):
-                self._patch(self._place.job(name), {"spec": {"suspend": True}})
+                self._patch(job, {"spec": {"suspend": True}})
             elif not told:
-                told = [self._patch(path, {"spec": {"activeDeadlineSeconds": 1}}) for path in paths]
+                told = [self._tell(path) for path in paths]
             elif time.monotonic() >= delete_at:
                 for path in paths:
                     self._api.delete(path, grace_seconds=0)
@@ -155,7 +160,7 @@ class KubernetesJobs:
         status = self._observer.status(*found)
         if status.live:
             raise InUseError(f"The job {name!r} is {status.state}.", "Stop it first.")
-        self._api.delete(self._place.job(name), uid=status.uid)
+        self._workloads.delete(found[0])
 
     def forget_pods(self, volume: str) -> None:
         """Delete the pods of ended jobs that name a volume."""
@@ -164,10 +169,10 @@ class KubernetesJobs:
     def _settled(self, name: str) -> JobStatus | None:
         """The job of that name; one that is being deleted is waited for."""
         for _ in range(240):
-            job = self._api.find(self._place.job(name))
+            job = self._workloads.find(name)
             if job is None:
                 return None
-            if (job["metadata"].get("labels") or {}).get(marks.KIND) != "job":
+            if (job["metadata"].get("labels") or {}).get(marks.KIND) != "job" or parent(job):
                 raise ConflictError(f"{name!r} is the name of a Job that is not Slipway's.", "Choose another name.")
             if not job["metadata"].get("deletionTimestamp"):
                 found = self._observer.look_at(name)
@@ -176,10 +181,13 @@ class KubernetesJobs:
         raise ConflictError(f"A job {name!r} is being deleted and does not go.", "Look at its finalizers.")
 
     def _meet(self, made: Json) -> None:
-        """Make the name under which the pods of several nodes find each other; it goes with their job."""
-        if gang.size(made) > 1:
+        """Make the name under which the pods of several nodes find each other; it goes with their job.
+
+        JobSet makes its own.
+        """
+        if gang.size(made) > 1 and not is_jobset(made):
             try:
-                self._api.post(self._place.services(), manifests.rendezvous(made))
+                self._api.post(self._place.services(), rendezvous.service(made))
             except ApiError as error:
                 if error.status != 409:
                     raise
@@ -192,7 +200,7 @@ class KubernetesJobs:
                 f"A job {job.name!r} exists that was asked for differently.",
                 "Choose another name, or delete that job first.",
             )
-        if job.nodes > 1 and there.live and (made := self._api.find(self._place.job(job.name))):
+        if job.nodes > 1 and there.live and (made := self._workloads.find(job.name)):
             self._meet(made)  # whoever submitted it may have died before that
         return there
 
@@ -239,13 +247,25 @@ class KubernetesJobs:
             with contextlib.suppress(SlipwayError, OSError):
                 execute(self._api, self._place, pod["metadata"]["name"], container, ["sh", "-c", "kill -9 -1"], b"", 10)
 
-    def _patch(self, path: str, change: Json) -> bool:
-        try:
-            self._api.patch(path, change)
-        except ApiError as error:
-            if error.status not in (404, 422):  # gone, or over meanwhile
-                raise
+    def _patch(self, job: Json, change: Json) -> None:
+        with _unless_over():
+            self._workloads.patch(job, change)
+
+    def _tell(self, pod: str) -> bool:
+        """Tell a pod to end, by a deadline that is over."""
+        with _unless_over():
+            self._api.patch(pod, {"spec": {"activeDeadlineSeconds": 1}})
         return True
+
+
+@contextlib.contextmanager
+def _unless_over() -> Iterator[None]:
+    """Of a change that comes too late: what it is of is gone, or over."""
+    try:
+        yield
+    except ApiError as error:
+        if error.status not in (404, 422):
+            raise
 
 
 def _are_placed(job: Json, pods: list[Json]) -> bool:

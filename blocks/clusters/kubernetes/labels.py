@@ -10,6 +10,7 @@ NAME = "slipway.dev/name"
 CLAIM = "slipway.dev/claim"
 INTERNAL = "slipway.dev/internal"
 WRITABLE = "slipway.dev/writable"
+QUEUE = "kueue.x-k8s.io/queue-name"
 
 REQUEST_HASH = "slipway.dev/request-hash"
 LABELS = "slipway.dev/labels"  # JSON: the port's labels as they were given

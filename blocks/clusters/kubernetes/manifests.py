@@ -7,11 +7,12 @@ from typing import Any
 
 from blocks.clusters.job import Job, Mount, SecretRef
 from blocks.clusters.kubernetes import labels as marks
-from blocks.clusters.kubernetes.gang import INDEX, PORT
+from blocks.clusters.kubernetes.jobset import wrap
 from blocks.clusters.kubernetes.labels import label_value, label_values
 from blocks.clusters.kubernetes.node_cache import prefer_nodes, share_weights
 from blocks.clusters.kubernetes.pods import container, pod
 from blocks.clusters.kubernetes.quantity import write_bytes, write_cpus
+from blocks.clusters.kubernetes.rendezvous import Hosts, hosts, meeting, number
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.names import fit_name
 
@@ -44,12 +45,20 @@ def claim(name: str, size: int, settings: KubernetesSettings) -> Json:
     }
 
 
-def job(asked: Job, settings: KubernetesSettings, single_node: Sequence[str] = (), submitted_at: str = "") -> Json:
-    """A batch/v1 Job for one launch: one pod, started once.
+def job(
+    asked: Job,
+    settings: KubernetesSettings,
+    single_node: Sequence[str] = (),
+    submitted_at: str = "",
+    *,
+    as_jobset: bool = False,
+) -> Json:
+    """A batch/v1 Job for one launch: one pod a node, started once.
 
     Args:
         submitted_at: now, for the order of jobs of one second.
         single_node: those of its volumes that only one node can mount at a time.
+        as_jobset: with a JobSet around it.
     """
     queue = asked.queue or settings.queue
     labels = {
@@ -58,18 +67,18 @@ def job(asked: Job, settings: KubernetesSettings, single_node: Sequence[str] = (
         marks.KIND: "job",
         marks.NAME: label_value(asked.name),
     }
-    template = _job_pod(asked, settings, labels, single_node)
+    template = _job_pod(asked, settings, labels, single_node, hosts(asked.name, as_jobset=as_jobset))
     spec: Json = {**_ONCE, "ttlSecondsAfterFinished": KEEP_ENDED_JOBS_SECONDS, "template": template}
     if asked.nodes > 1:
         spec |= {"completionMode": "Indexed", "completions": asked.nodes, "parallelism": asked.nodes}
     if queue:
         spec["suspend"] = True  # Kueue starts it
-    return {
+    made = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": asked.name,
-            "labels": {**labels, **({"kueue.x-k8s.io/queue-name": queue} if queue else {})},
+            "labels": {**labels, **({marks.QUEUE: queue} if queue else {})},
             "annotations": {
                 marks.REQUEST_HASH: asked.request_hash,
                 marks.LABELS: json.dumps(asked.labels),
@@ -80,61 +89,7 @@ def job(asked: Job, settings: KubernetesSettings, single_node: Sequence[str] = (
         },
         "spec": spec,
     }
-
-
-def rendezvous(job: Json) -> Json:
-    """The headless Service of a job of several nodes: a name for each of its pods, also before they are ready.
-
-    Args:
-        job: as the API server made it; the Service goes with it.
-    """
-    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": name,
-            "labels": {**marks.OURS, marks.KIND: "rendezvous", marks.NAME: label_value(name)},
-            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid}],
-        },
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {"batch.kubernetes.io/job-name": name},
-            "ports": [{"name": "rendezvous", "port": PORT}],
-        },
-    }
-
-
-def _meeting(asked: Job) -> Json:
-    """What torchrun, and what is started by it, reads to find the other nodes."""
-    first = f"{asked.name}-0.{asked.name}"
-    return {
-        "MASTER_ADDR": first,
-        "MASTER_PORT": str(PORT),
-        "PET_NNODES": str(asked.nodes),
-        "PET_NPROC_PER_NODE": str(max(1, asked.gpus)),
-        "PET_MASTER_ADDR": first,
-        "PET_MASTER_PORT": str(PORT),
-    }
-
-
-def _gang(template: Json, asked: Job) -> Json:
-    """The pod of one of several nodes: with its number, a name that the others know, and on a node of its own."""
-    number = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}}
-    spec = template["spec"]
-    for ours in (*spec["containers"], *spec.get("initContainers", ())):
-        if ours["name"] in ("main", "init"):
-            ours["env"] += [{"name": name, **number} for name in ("NODE_RANK", "PET_NODE_RANK")]
-    spec["subdomain"] = asked.name
-    apart = {
-        "labelSelector": {"matchLabels": {marks.NAME: label_value(asked.name)}},
-        "topologyKey": "kubernetes.io/hostname",
-    }
-    spec.setdefault("affinity", {}).setdefault("podAntiAffinity", {}).setdefault(
-        "preferredDuringSchedulingIgnoredDuringExecution", [{"weight": 100, "podAffinityTerm": apart}]
-    )
-    return template
+    return wrap(made) if as_jobset else made
 
 
 _ONCE = {
@@ -254,11 +209,13 @@ ALONE = ("sh", "-c", f"flock -n -x {SHELLS} flock -n -x {RUNNING} true")
 """Succeeds where nothing runs in a session and nobody has a shell in it."""
 
 
-def _job_pod(asked: Job, settings: KubernetesSettings, labels: dict[str, str], single_node: Sequence[str]) -> Json:
+def _job_pod(
+    asked: Job, settings: KubernetesSettings, labels: dict[str, str], single_node: Sequence[str], found: Hosts
+) -> Json:
     claims = {f"volume-{n}": name for n, name in enumerate(dict.fromkeys(m.volume for m in asked.mounts))}
     names = {claim: name for name, claim in claims.items()}
     if asked.nodes > 1:
-        asked = asked.model_copy(update={"env": {**asked.env, **_meeting(asked)}})
+        asked = asked.model_copy(update={"env": {**asked.env, **meeting(asked, found)}})
     mounts = sorted(asked.mounts, key=lambda mount: mount.mount_path.count("/"))
     main = container(
         "main",
@@ -292,7 +249,7 @@ def _job_pod(asked: Job, settings: KubernetesSettings, labels: dict[str, str], s
         made = share_weights(made, settings)
     if asked.preferred_nodes:
         made = prefer_nodes(made, asked.preferred_nodes)
-    return _gang(made, asked) if asked.nodes > 1 else made
+    return number(made, asked, found) if asked.nodes > 1 else made
 
 
 def _init(asked: Job, settings: KubernetesSettings, mounts: Sequence[Mount], names: Mapping[str, str]) -> list[Json]:

@@ -11,10 +11,12 @@ from blocks.clusters.kubernetes import gang
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes.api import Api, ApiError
 from blocks.clusters.kubernetes.diagnosis import Diagnosis, diagnose
+from blocks.clusters.kubernetes.jobset import uids
 from blocks.clusters.kubernetes.labels import selector
 from blocks.clusters.kubernetes.place import Place
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.times import read_time
+from blocks.clusters.kubernetes.workloads import Workloads
 
 Json = dict[str, Any]
 
@@ -25,10 +27,11 @@ class Observer:
     What Kubernetes would wait for in vain is ended by whoever looks, and stays on record on the Job.
     """
 
-    def __init__(self, api: Api, place: Place, settings: KubernetesSettings) -> None:
+    def __init__(self, api: Api, place: Place, settings: KubernetesSettings, workloads: Workloads) -> None:
         self._api = api
         self._place = place
         self._settings = settings
+        self._workloads = workloads
 
     def look(self, wanted: str) -> list[JobStatus]:
         """All jobs that a label selector selects, oldest first.
@@ -36,19 +39,17 @@ class Observer:
         Args:
             wanted: a label selector, of Jobs and pods alike.
         """
-        jobs = self._api.items(self._place.jobs(), {"labelSelector": wanted})
+        jobs = self._workloads.items(wanted)
         pods = self._pods(wanted) if jobs else {}
         warnings = functools.cache(self._warnings)  # of all, once, and only if one needs them
-        return [self.status(job, pods.get(job["metadata"]["uid"], []), warnings) for job in sorted(jobs, key=_age)]
+        return [self.status(job, _of(job, pods), warnings) for job in sorted(jobs, key=_age)]
 
     def look_at(self, name: str) -> tuple[Json, list[Json]] | None:
         """A Job of ours and its pods, one a node."""
-        job = self._api.find(self._place.job(name))
+        job = self._workloads.find(name)
         if job is None or (job["metadata"].get("labels") or {}).get(marks.KIND) != "job":
             return None
-        return job, self._pods(selector({**marks.OURS, marks.KIND: "job", marks.NAME: name})).get(
-            job["metadata"]["uid"], []
-        )
+        return job, _of(job, self._pods(selector({**marks.OURS, marks.KIND: "job", marks.NAME: name})))
 
     def status(self, job: Json, pods: Sequence[Json], warnings: Callable[[], list[Json]] | None = None) -> JobStatus:
         """How a job goes.
@@ -64,7 +65,7 @@ class Observer:
         if found.give_up:
             self._write_end(job, found, {"spec": {"suspend": True}})
         elif found.fleeting:
-            now = self._api.find(self._place.job(job["metadata"]["name"])) or job
+            now = self._workloads.find(job["metadata"]["name"]) or job
             if now["spec"].get("suspend") and not job["spec"].get("suspend"):  # a queue took it back between two looks
                 return self.status(now, [], warnings)
             self._write_end(job, found, {})
@@ -102,7 +103,7 @@ class Observer:
         for pod in self._api.items(self._place.pods(), {"labelSelector": wanted}):
             if pod["status"].get("phase") not in ("Succeeded", "Failed"):
                 continue
-            name = (pod["metadata"].get("labels") or {}).get("batch.kubernetes.io/job-name")
+            name = (pod["metadata"].get("labels") or {}).get(marks.NAME)
             if found := self.look_at(name) if name else None:
                 diagnosis, _ = self._together(*found, lambda pod: ())
                 self._write_end(found[0], diagnosis, {})
@@ -120,7 +121,7 @@ class Observer:
         }
         annotated = {"metadata": {"annotations": {marks.END: json.dumps(end)}}, **change}
         try:
-            self._api.patch(self._place.job(job["metadata"]["name"]), annotated)
+            self._workloads.patch(job, annotated)
         except ApiError as error:
             if error.status not in (404, 403, 422):
                 raise
@@ -157,8 +158,13 @@ def _age(job: Json) -> tuple[str, str, str]:
     return metadata["creationTimestamp"], submitted, metadata["name"]
 
 
+def _of(job: Json, pods: Mapping[str, list[Json]]) -> list[Json]:
+    """The pods of a job among those of all."""
+    return [pod for uid in uids(job) for pod in pods.get(uid, ())]
+
+
 def _is_about(event: Json, thing: Json) -> bool:
-    return bool((event.get("involvedObject") or {}).get("uid") == thing["metadata"]["uid"])
+    return (event.get("involvedObject") or {}).get("uid") in uids(thing)
 
 
 def has_labels(status: JobStatus, labels: Mapping[str, str]) -> bool:

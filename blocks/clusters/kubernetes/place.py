@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from blocks.clusters.kubernetes.jobset import API_VERSION
+
 
 @dataclass(frozen=True)
 class Place:
@@ -18,6 +20,12 @@ class Place:
 
     def job(self, name: str) -> str:
         return f"{self.jobs()}/{name}"
+
+    def jobsets(self) -> str:
+        return f"{JOBSETS}/namespaces/{self.owner}/jobsets"
+
+    def jobset(self, name: str) -> str:
+        return f"{self.jobsets()}/{name}"
 
     def pods(self) -> str:
         return f"/api/v1/namespaces/{self.owner}/pods"
@@ -42,6 +50,7 @@ class Place:
 
 
 NODES = "/api/v1/nodes"
+JOBSETS = f"/apis/{API_VERSION}"
 MAY_I = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 

@@ -20,6 +20,7 @@ from blocks.clusters.kubernetes.quantity import read_quantity
 from blocks.clusters.kubernetes.reach import reaches
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.users import who
+from blocks.clusters.kubernetes.workloads import Workloads
 from blocks.clusters.port import Finding
 
 Json = dict[str, Any]
@@ -37,12 +38,20 @@ class Preflight:
     """
 
     def __init__(
-        self, api: Api, place: Place, settings: KubernetesSettings, nodes: Nodes, *, claim: Callable[[str], Json]
+        self,
+        api: Api,
+        place: Place,
+        settings: KubernetesSettings,
+        nodes: Nodes,
+        workloads: Workloads,
+        *,
+        claim: Callable[[str], Json],
     ) -> None:
         self._api = api
         self._place = place
         self._settings = settings
         self._nodes = nodes
+        self._workloads = workloads
         self._claim = claim
 
     def look(self, job: Job, new_volumes: Mapping[str, int]) -> list[Finding]:
@@ -55,6 +64,7 @@ class Preflight:
             lambda: check_secrets(job.secrets, self._api, self._place),
             lambda: single.extend(check_claims(mounted, self._claim, job.nodes)),
             lambda: check_room(job, self._nodes.limits()),
+            lambda: self._workloads.as_jobset(job),
         )
         for check in checks:
             try:
@@ -74,6 +84,9 @@ class Preflight:
         pod = {"apiVersion": "v1", "kind": "Pod", **template}
         pod = {**pod, "metadata": {**template["metadata"], "generateName": "slipway-preflight-"}}
         tries = [("job", self._place.jobs(), made), ("pod", self._place.pods(), pod)]
+        if self._workloads.as_jobset(job):
+            around = manifests.job(job, self._settings, single, as_jobset=True)
+            tries.append(("jobset", self._place.jobsets(), around))
         for name, size in new_volumes.items():
             tries.append((f"volume {name}", self._place.claims(), manifests.claim(name, size, self._settings)))
         found = []

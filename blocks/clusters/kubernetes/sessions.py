@@ -22,6 +22,7 @@ from blocks.clusters.kubernetes.place import Place
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.times import read_time
 from blocks.clusters.kubernetes.way import in_the_way
+from blocks.clusters.names import meant
 from blocks.clusters.port import Session
 
 Json = dict[str, Any]
@@ -82,8 +83,8 @@ class KubernetesSessions:
     def _find(self, session_id: str) -> None:
         there = [session.id for session in self.list()]
         if session_id not in there:
-            people = ", ".join(session.id for session in self.list() if not session.internal)
-            raise NotFoundError(f"There is no session {session_id!r}.", f"Open sessions: {people or 'none'}.")
+            people = [session.id for session in self.list() if not session.internal]
+            raise NotFoundError(f"There is no session {session_id!r}.", meant(session_id, people, "Sessions"))
 
     def attach(self, session_id: str, command: Sequence[str], size: tuple[int, int] | None) -> KubernetesTerminal:
         self._find(session_id)

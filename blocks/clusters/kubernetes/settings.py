@@ -25,6 +25,7 @@ class KubernetesSettings(Frozen):
         image_pull_policy: of every container of ours.
         pod_patch: a strategic merge patch of every pod's `{"metadata": …, "spec": …}`.
         queue: a Kueue local queue for jobs that name none.
+        jobset: whether a job of several nodes is a JobSet: where the cluster has that for us, always, or never.
         node_cache: a directory of each node that runs share copies of weights in; it is there and belongs to `uid`.
         node_cache_size: its limit, such as "200Gi".
         session_idle_seconds: after which an internal session ends itself.
@@ -52,6 +53,7 @@ class KubernetesSettings(Frozen):
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
     pod_patch: dict[str, Any] = Field(default_factory=dict)
     queue: str | None = None
+    jobset: Literal["auto", "always", "never"] = "auto"
     node_cache: str | None = Field(default=None, pattern="^/.")
     node_cache_size: str = Field(default="100Gi", pattern=r"^[1-9][0-9]*(Mi|Gi|Ti)$")
     session_idle_seconds: int = Field(default=600, gt=0)

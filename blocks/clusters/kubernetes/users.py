@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from blocks.clusters.kubernetes import labels as marks
+from blocks.clusters.kubernetes.jobset import uids
 
 Json = dict[str, Any]
 
@@ -32,7 +33,7 @@ def users(pods: Sequence[Json], jobs: Sequence[Json]) -> dict[str, list[str]]:
         for owner in pod["metadata"].get("ownerReferences") or ()
     }
     for job in jobs:
-        if not _is_over(job) and job["metadata"].get("uid") not in ended:
+        if not _is_over(job) and not uids(job) & ended:
             for mount in json.loads((job["metadata"].get("annotations") or {}).get(marks.MOUNTS, "[]")):
                 note(mount["volume"], f"job {job['metadata']['name']}")
     for pod in pods:
@@ -53,7 +54,7 @@ def who(pod: Json) -> str | None:
         case "session" if labels.get(marks.INTERNAL) == "true":
             return None
         case "job":
-            return f"job {labels.get('batch.kubernetes.io/job-name', name)}"
+            return f"job {labels.get(marks.NAME, name)}"
         case "session":
             return f"session {name}"
         case "call":

@@ -12,7 +12,7 @@ from blocks.clusters.kubernetes.place import MAY_I, Place, storage_class
 from blocks.clusters.kubernetes.quantity import read_bytes, write_bytes
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.times import read_time
-from blocks.clusters.names import check_name
+from blocks.clusters.names import check_name, meant
 from blocks.clusters.size import check_size, format_size
 from blocks.clusters.volume import Volume, VolumeStatus
 
@@ -127,10 +127,9 @@ class KubernetesVolumes:
                 + " ".join(f"{key}={value}" for key, value in marks.OURS.items()),
             )
         if found is None:
-            there = ", ".join(sorted(c["metadata"]["name"] for c in self._claims())) or "none yet"
             raise NotFoundError(
                 f"{self._place.owner!r} has no volume {name!r} on cluster {self._cluster!r}.",
-                f"Volumes there are: {there}.",
+                meant(name, [c["metadata"]["name"] for c in self._claims()], "Volumes"),
             )
         return found
 

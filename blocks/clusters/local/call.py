@@ -14,6 +14,7 @@ from typing import IO, Any
 from blocks.clusters.answer import read_answer
 from blocks.clusters.errors import ProgramError
 from blocks.clusters.local.environment import SCRATCH, base_environment, job_environment
+from blocks.clusters.local.scratch import Scratch, call_scratch
 
 
 def call_program(
@@ -40,9 +41,9 @@ def call_program(
     Raises:
         ProgramError: it refused, failed or took too long.
     """
-    with tempfile.TemporaryDirectory(prefix="slipway-call-") as scratch:
-        environment = {**_environment(volume, Path(scratch), env, project), **secrets}
-        process = _start([program], environment, stderr=subprocess.PIPE)
+    with call_scratch() as scratch:
+        environment = {**_environment(volume, scratch.path, env, project), **secrets}
+        process = _start([program], environment, scratch, stderr=subprocess.PIPE)
         with _ended(process):
             try:
                 out, err = process.communicate(_line(arguments), timeout_seconds)
@@ -85,9 +86,9 @@ def stream_program(program: str, arguments: Mapping[str, Any], *, volume: Path, 
     Raises:
         ProgramError: also in place of the BrokenPipeError of a write to a program that has ended.
     """
-    with tempfile.TemporaryDirectory(prefix="slipway-call-") as scratch, tempfile.TemporaryFile() as errors:
-        environment = _environment(volume, Path(scratch), {}, project)
-        process = _start(["--stream", program], environment, stderr=errors)
+    with call_scratch() as scratch, tempfile.TemporaryFile() as errors:
+        environment = _environment(volume, scratch.path, {}, project)
+        process = _start(["--stream", program], environment, scratch, stderr=errors)
         with _ended(process):
             stream = LocalStream(program, process, errors)
             try:
@@ -104,15 +105,18 @@ def _environment(volume: Path | None, scratch: Path, env: Mapping[str, str], pro
     return {**base_environment(project), **job_environment(env, directories, project)}
 
 
-def _start(arguments: list[str], env: dict[str, str], stderr: int | IO[bytes]) -> "subprocess.Popen[bytes]":
+def _start(
+    arguments: list[str], env: dict[str, str], scratch: Scratch, stderr: int | IO[bytes]
+) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-m", "tasks.pod.program", *arguments],
-        cwd=env["SLIPWAY_SCRATCH"],
+        cwd=scratch.path,
         env=env,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
         start_new_session=True,
+        pass_fds=(scratch.lock,),
     )
 
 

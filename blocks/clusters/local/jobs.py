@@ -109,10 +109,10 @@ class LocalJobs:
 
     def stop(self, name: str, grace_seconds: float = 30) -> JobStatus:
         place = self._place(name)
-        kill_at = time.time() + grace_seconds
+        kill_at = time.monotonic() + grace_seconds
         if self._status(name).live:
-            place.request_stop(kill_at)
-        while (status := self._status(name)).live and time.time() < kill_at + 30:
+            place.request_stop(grace_seconds)
+        while (status := self._status(name)).live and time.monotonic() < kill_at + 30:
             if end_unsupervised(place, kill_at):
                 continue
             supervisor = place.supervisor()
@@ -185,7 +185,16 @@ class LocalJobs:
         finally:
             os.close(lock)
         if started.returncode:
-            lines = (place.directory / "supervisor.err").read_text(errors="replace").splitlines()
             raise SlipwayError(
-                f"The supervisor of job {job.name!r} did not start: {' '.join(lines[-1:])}", "Submit it again."
+                f"The supervisor of job {job.name!r} did not start: {_why(started.returncode, place)}.",
+                "Submit it again.",
             )
+
+
+def _why(code: int, place: Place) -> str:
+    try:
+        how = f"it was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        how = f"it exited with code {code}"
+    lines = (place.directory / "supervisor.err").read_text(errors="replace").splitlines()
+    return f"{how}: {lines[-1]}".rstrip(".") if lines else how

@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+_LONGEST_LINE = 1 << 20
+
 
 class LogTimes:
     """Notes the log's length whenever it has grown.
@@ -35,13 +37,13 @@ class LogTimes:
 
 
 def read_log(log: Path, times: Path, since: float | None) -> Iterator[str]:
-    """Yield the lines of a log, from a unix time on."""
+    """Yield the lines of a log, from a unix time on; of one that is longer than any line, pieces."""
     if not log.exists():
         return
     with log.open("rb") as file:
         if since is not None:
             _seek_line(file.fileno(), _length_at(times, since))
-        for line in file:
+        while line := file.readline(_LONGEST_LINE):
             yield line.decode(errors="replace").rstrip("\r\n")
 
 

@@ -102,9 +102,9 @@ class Place:
         """Write down how it ended; the first to do so is right."""
         return write_json(self.end, end, once=True, reserve=self.reserve)
 
-    def request_stop(self, kill_at: float) -> None:
-        """Ask its supervisor to end it, and to kill it from `kill_at` (unix time) on."""
-        write_json(self.stop_request, {"kill_at": kill_at}, reserve=self.reserve)
+    def request_stop(self, grace_seconds: float) -> None:
+        """Ask its supervisor to end it, and to kill it after that time."""
+        write_json(self.stop_request, {"grace_seconds": grace_seconds}, reserve=self.reserve)
 
 
 def _identity(state: dict[str, Any] | None, role: str) -> Identity | None:

@@ -16,6 +16,7 @@ from blocks.clusters.local.files import read_json, write_json
 from blocks.clusters.local.identity import Identity, identify
 from blocks.clusters.local.terminal import LocalTerminal
 from blocks.clusters.local.volumes import LocalVolumes
+from blocks.clusters.names import meant
 from blocks.clusters.port import Session
 
 
@@ -72,8 +73,8 @@ class LocalSessions:
         for session in self.list():
             if session.id == session_id:
                 return session
-        there = ", ".join(session.id for session in self.list()) or "none"
-        raise NotFoundError(f"There is no session {session_id!r}.", f"Open sessions: {there}.")
+        there = [session.id for session in self.list()]
+        raise NotFoundError(f"There is no session {session_id!r}.", meant(session_id, there, "Sessions"))
 
 
 def list_sessions(directory: Path) -> Iterator[Session]:

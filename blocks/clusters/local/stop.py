@@ -19,7 +19,7 @@ def end_unsupervised(place: Place, kill_at: float) -> bool:
 
     Args:
         place: the job's.
-        kill_at: unix time from which on it is killed.
+        kill_at: when it is killed, by the monotonic clock.
     """
     try:
         lock = try_lock(place.lock)
@@ -54,7 +54,7 @@ def _end(program: Identity, kill_at: float) -> bool:
         family = psutil.Process(program.pid).children(recursive=True)
     if program.lives:
         signal_group(program.pid, signal.SIGTERM)
-    while program.lives and time.time() < kill_at:
+    while program.lives and time.monotonic() < kill_at:
         time.sleep(0.05)
     if program.lives:
         signal_group(program.pid, signal.SIGKILL)

@@ -55,6 +55,7 @@ class Supervisor:
         self._times = LogTimes(self._log, place.log_times)
         self._state: dict[str, Any] = {"state": "queued", "reason": "", "supervisor": identify(os.getpid())}
         self._evicted = False
+        self._began = time.monotonic()  # durations are measured by it: the time of day can be set
         self._signalled = False  # whether the program was told to end
         self._wake = _wake_on_signals(self._on_sigterm)
 
@@ -115,6 +116,7 @@ class Supervisor:
         self._env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, answer.indices))
         self._env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         self._state["started_at"] = time.time()
+        self._began = time.monotonic()
 
     def _wait_for_change(self) -> None:
         """Wait until a claim may have gone. A dead supervisor leaves its claim behind, so look now and then anyway."""
@@ -156,17 +158,17 @@ class Supervisor:
     def _follow(self, pid: int) -> bool:
         """Wait for the program's end, passing on requests to stop. Returns whether it ran past its deadline."""
         limit = self._launch["deadline_seconds"]
-        deadline = None if limit is None else self._state["started_at"] + limit
+        deadline = None if limit is None else self._began + limit
         past_deadline = False
         kill_at: float | None = None
         while not process.has_ended(pid):
             self._times.note()
-            now = time.time()
+            now = time.monotonic()
             grace: float | None = None
             if self._evicted:
                 grace = DEADLINE_GRACE_SECONDS
             elif request := read_json(self._place.stop_request):
-                grace = max(0.0, request["kill_at"] - now)
+                grace = max(0.0, request["grace_seconds"])
             elif deadline is not None and now >= deadline:
                 grace, past_deadline = DEADLINE_GRACE_SECONDS, True
             if grace is not None:
@@ -177,7 +179,7 @@ class Supervisor:
                 if now >= kill_at:
                     process.signal_group(pid, signal.SIGKILL)
             due = [at for at in (kill_at, None if self._signalled else deadline) if at is not None]
-            self._sleep(min([TICK_SECONDS, *(max(0.01, at - time.time()) for at in due)]))
+            self._sleep(min([TICK_SECONDS, *(max(0.01, at - time.monotonic()) for at in due)]))
         return past_deadline
 
     def _check_told_to_end(self) -> None:

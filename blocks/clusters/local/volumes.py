@@ -12,7 +12,7 @@ from typing import Any
 
 from blocks.clusters.errors import ConflictError, InUseError, NotFoundError, UsageError
 from blocks.clusters.local.files import locked, read_json, remove_tree, write_json
-from blocks.clusters.names import check_name
+from blocks.clusters.names import check_name, meant
 from blocks.clusters.size import check_size, format_size
 from blocks.clusters.volume import Volume, VolumeStatus
 
@@ -124,10 +124,9 @@ class LocalVolumes:
     def _read(self, name: str) -> dict[str, Any]:
         record = read_json(self._record(check_name("volume", name)))
         if record is None:
-            there = ", ".join(self._names()) or "none yet"
             raise NotFoundError(
                 f"{self._owner!r} has no volume {name!r} on cluster {self._cluster!r}.",
-                f"Volumes there are: {there}.",
+                meant(name, self._names(), "Volumes"),
             )
         return record
 

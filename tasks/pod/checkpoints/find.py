@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from tasks.pod.checkpoints import fingerprint, names, table
+from tasks.pod.checkpoints.elsewhere import elsewhere, leads_out
 from tasks.pod.checkpoints.faults import UnclearError
 from tasks.pod.checkpoints.judge import judge_step
 from tasks.pod.checkpoints.tree import Tree, scan
@@ -35,6 +36,7 @@ def find(
     deep: bool = False,
     known: Mapping[str, Checkpoint] | None = None,
     shown: str | None = None,
+    home: Path | None = None,
 ) -> Report:
     """Find and judge the steps below a directory; if there are none, the directory itself where it is a checkpoint.
 
@@ -45,6 +47,8 @@ def find(
         known: earlier results by path; a step whose files have the names, sizes and times that its fingerprint says is
             not read again.
         shown: how the root is called in the report; as it was given if None.
+        home: the directory of the run whose steps they are: what lies elsewhere, by a link, is `unknown`. None where
+            they are nobody's.
 
     Raises:
         NotThereError: the root is no directory.
@@ -55,6 +59,8 @@ def find(
     if format:
         table.named(format)
     candidates = sorted(_candidates(root), key=lambda c: (c.name, c.shown))
+    away = [c for c in candidates if home and leads_out(c.path, home)]
+    candidates = [c for c in candidates if c not in away]
     trees: dict[str, Tree] = {}
     for candidate in candidates:
         try:
@@ -74,7 +80,7 @@ def find(
                 format=format, deep=deep, siblings=partial(beside.of, candidate), tree=tree,
             )  # fmt: skip
         judged.append((candidate, checkpoint))
-    judged = _without_strangers(judged)
+    judged = _without_strangers(judged) + [(c, elsewhere(c.path, c.shown, c.name.number)) for c in away]
     if not judged:
         alone = judge_step(root.resolve(), ".", names.read(root.resolve().name, True), format=format, deep=deep)
         if alone.format != table.UNRECOGNISED and alone.bytes:

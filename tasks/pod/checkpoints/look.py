@@ -9,6 +9,7 @@ from typing import Any
 from tasks.pod import holds, records
 from tasks.pod.checkpoints import names
 from tasks.pod.checkpoints.deep import LIMITED
+from tasks.pod.checkpoints.elsewhere import elsewhere, leads_out
 from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.judge import judge
 from tasks.pod.checkpoints.verdict import Checkpoint, Report
@@ -54,15 +55,17 @@ def look(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _look_at_run(layout: Layout, run: str, asked: Mapping[str, Any], deep: bool) -> Report:
     below = volume_relative(asked.get("checkpoints") or ".")
-    root = layout.resolve(f"runs/{run}/{below}")
-    shown = layout.relative(layout.run(run))
+    home = layout.run(run)
+    root, shown = home / below, layout.relative(home)
+    if leads_out(root, home):
+        return Report(shown, None, (elsewhere(root, below, None),))
     if not root.is_dir():
         return Report(shown, None, ())
-    cache = _Cache(layout.records(run) / _CACHE, deep)
+    cache, kind = _Cache(layout.records(run) / _CACHE, deep), asked.get("format")
     prefix = "" if below == "." else f"{PurePosixPath(below).as_posix().strip('/')}/"
-    report = find(root, format=asked.get("format"), deep=deep, known=cache.known(prefix, asked.get("format")))
+    report = find(root, format=kind, deep=deep, known=cache.known(prefix, kind), home=home)
     found = [_moved(checkpoint, prefix) for checkpoint in report.checkpoints]
-    cache.keep(found, prefix, asked.get("format"))
+    cache.keep(found, prefix, kind)
     latest = report.latest_complete
     return Report(shown, None if latest is None else _joined(prefix, latest), tuple(found))
 

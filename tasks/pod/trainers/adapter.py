@@ -141,6 +141,14 @@ class Adapter(Protocol):
         """The config without the checkpoint that it continues from: what a fork inherits."""
         ...
 
+    def with_model(self, config: Mapping[str, Any], model: str) -> dict[str, Any]:
+        """The config with another base model, wherever it names one.
+
+        Args:
+            model: `/volume/…`, or a Hub id with an optional `@revision`.
+        """
+        ...
+
     def render(self, config: Mapping[str, Any], places: Places) -> str:
         """The final config: what the platform must set is set, everything else is as it was given."""
         ...

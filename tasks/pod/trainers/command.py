@@ -151,6 +151,9 @@ class Command(Base):
             return dict(config)
         return _without(config, self.keys["resume"].split("."))
 
+    def with_model(self, config: Mapping[str, Any], model: str) -> dict[str, Any]:
+        return set_keys(config, {self.keys["model"]: model} if self.keys else {})
+
     def render(self, config: Mapping[str, Any], places: Places) -> str:
         final = self.without_resume({key: value for key, value in config.items() if key not in OURS})
         values = {

@@ -100,6 +100,9 @@ class HuggingFace(Base):
     def without_resume(self, config: Mapping[str, Any]) -> dict[str, Any]:
         return without(config, "resume_from_checkpoint", "auto_resume_from_checkpoints")
 
+    def with_model(self, config: Mapping[str, Any], model: str) -> dict[str, Any]:
+        return {**without(config, self.revision_key), self.model_key: model}
+
     def render(self, config: Mapping[str, Any], places: Places) -> str:
         final = without(config, *OURS, "resume_from_checkpoint")
         final["output_dir"] = places.output

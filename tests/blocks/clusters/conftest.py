@@ -36,14 +36,8 @@ def local_bench(tmp_path: Path) -> Iterator[Bench]:
 def kubernetes_bench(kubernetes: TestCluster) -> Iterator[Bench]:
     """A namespace of its own on the test cluster."""
     with owner_of_its_own(kubernetes) as owner:
-        connect = (
-            "from blocks.clusters.kubernetes.cluster import KubernetesCluster\n"
-            "from blocks.clusters.kubernetes.settings import KubernetesSettings\n"
-            f"settings = KubernetesSettings.model_validate({kubernetes.settings().model_dump()!r})\n"
-            f"cluster = KubernetesCluster(settings, owner={owner!r})"
-        )
         cluster = kubernetes.connect(owner)
-        yield Bench(cluster, connect, contains=True, capacity=kubernetes.capacity(), look_seconds=0.3)
+        yield Bench(cluster, kubernetes.source(owner), contains=True, capacity=kubernetes.capacity(), look_seconds=0.3)
 
 
 @pytest.fixture

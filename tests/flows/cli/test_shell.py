@@ -52,7 +52,8 @@ def test_a_session_can_be_stopped_from_elsewhere(shelf: Slipway) -> None:
     person.types(b"echo re''ady\r")
     person.sees(b"ready")
     ((session,),) = [[s["id"] for s in shelf("volumes", "sessions", "-o", "json").json]]
-    assert shelf("volumes", "sessions", "stop", session).code == 0
+    answer = shelf("volumes", "sessions", "stop", session, "-o", "json")
+    assert answer.json == {"session": session, "stopped": True}
     assert person.leaves() == 1
     assert b"was stopped" in person.seen
     shelf("volumes", "sessions", "stop", session).refused(1, session)

@@ -3,10 +3,15 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from flows.cli.app import app
+from flows.cli.runs import News
 from flows.cli.show import show_table, some_of
 from tests.flows.cli.conftest import REPOSITORY
 
@@ -65,3 +70,40 @@ def test_nobody_to_confirm_is_said(tmp_path: Path) -> None:
     assert slipway(tmp_path, "volumes create v").returncode == 0
     told = slipway(tmp_path, "volumes delete v <&-")
     assert told.returncode == 2 and b"Say --yes" in told.stderr
+
+
+STREAMS = {"runs logs", "volumes cat", "volumes ssh"}
+"""What they print is somebody else's."""
+
+
+def commands(group: Any, *path: str) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *path, name)
+        else:
+            yield " ".join((*path, name)), command
+
+
+def test_every_command_can_answer_in_json() -> None:
+    found = dict(commands(typer.main.get_command(app)))
+    assert len(found) > 35
+    for name, command in found.items():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert ("-o" in options) == (name not in STREAMS), name
+
+
+def test_a_line_that_was_printed_while_it_was_written_is_printed_to_its_end() -> None:
+    news = News()
+    assert list(news.of(iter(["one", "tw"]))) == ["one", "tw"]
+    assert list(news.of(iter(["one", "tw"]))) == []
+    assert list(news.of(iter(["one", "two", "", "th"]))) == ["o", "", "th"]
+    assert list(news.of(iter(["one", "two", "", "three"]))) == ["ree"]
+
+
+def test_a_directory_that_was_removed_under_one_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    done = slipway(
+        tmp_path / "gone", "--version >/dev/null; rm -r ../gone; " + f'"{sys.executable}" -m flows.cli.app runs list'
+    )
+    assert done.returncode == 1
+    assert done.stderr == b"error: The directory that you are in was removed. Go to another one.\n"

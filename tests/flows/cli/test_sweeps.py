@@ -138,6 +138,8 @@ def test_a_sweep_is_ended_from_the_command_line_and_whoever_drives_it_notices(be
     state = read_sweep(bench.cluster, "bench", "ended")[1]
     assert state.over is not None and state.over.reason == "stopped by hand" and len(state.nodes) < 30
     assert "over already" in bench("sweeps", "stop", "ended").err
+    again = bench("sweeps", "stop", "ended", "-o", "json").json
+    assert again == {"sweep": "ended", "volume": "bench", "stopped": False}
 
 
 def test_two_that_drive_one_sweep_decide_as_one(bench: Slipway) -> None:

@@ -80,7 +80,8 @@ def test_a_volume_is_created_once(slipway: Slipway) -> None:
 def test_a_missing_volume_is_named_with_those_there_are(slipway: Slipway) -> None:
     slipway("volumes", "create", "research")
     for words in (["grow", "serach", "--size", "2Ti"], ["delete", "serach", "--yes"], ["ls", "serach"]):
-        slipway("volumes", *words).refused(1, "no volume 'serach'", "research")
+        slipway("volumes", *words).refused(1, "no volume 'serach'", "Did you mean 'research'?")
+    slipway("volumes", "ls", "x").refused(1, "no volume 'x'", "Volumes there are: research.")
 
 
 def test_deleting_asks_and_declining_changes_nothing(slipway: Slipway) -> None:

@@ -144,7 +144,7 @@ def test_the_job_of_a_command_runs_it_with_its_places_filled_in(desk: Desk, tmp_
 
     assert progress.end is not None and progress.end.state == "completed", progress.end
     assert progress.curve[1]["loss"] == 2
-    assert job_of(progress.launch.plan, 1).command == ("sh", "/scratch/command.sh")
+    assert job_of(progress.launch.plan, progress.launch.attempt).command == ("sh", "/scratch/command.sh")
 
 
 def test_a_trainer_without_options_is_the_same_request_as_before_there_were_any(desk: Desk) -> None:

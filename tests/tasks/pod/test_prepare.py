@@ -242,3 +242,23 @@ def test_what_a_killed_call_moved_is_not_in_the_way_of_the_next(layout: Layout) 
     tear(step(layout, 20))
     tear(write_tiny(layout.records("r") / "torn/1/checkpoints/step_20", 20))
     assert ask(layout)["set_aside"][0]["to"] == ".slipway/runs/r/torn/1/checkpoints/step_20.2"
+
+
+def test_a_run_whose_newest_checkpoints_are_elsewhere_does_not_begin_again(layout: Layout, tmp_path: Path) -> None:
+    away = write_tiny(tmp_path / "away/step_30", 30)
+    (layout.run("r") / "checkpoints").mkdir(parents=True)
+    link = layout.run("r") / "checkpoints/step_30"
+    link.symlink_to(away)
+    with pytest.raises(ChangedError, match=r"checkpoints/step_30: a link leads out"):
+        ask(layout, 1, "checkpoints/step_30")  # nobody can vouch for what the run does not have
+    step(layout, 40)
+    assert ask(layout)["resume"]["step"] == 40
+
+    claim(layout, "s")
+    layout.run("s").mkdir(parents=True)
+    (layout.run("s") / "checkpoints").symlink_to(away.parent)
+    with pytest.raises(ChangedError, match="checkpoints: a link leads out"):
+        ask(layout, run="s")
+    (layout.run("s") / "checkpoints").unlink()
+    assert ask(layout, run="s")["resume"] == BASE
+    assert away.is_dir()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tasks.pod import holds, retention, runs, trash
 from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.judge import judge
-from tasks.pod.errors import NotThereError
+from tasks.pod.errors import BadInputError, NotThereError
 from tasks.pod.layout import Layout
 from tasks.pod.retention import Policy, fates
 from tests.tasks.pod.checkpoints.writers import write_tiny
@@ -286,3 +286,23 @@ def test_beside_holds_that_are_being_made_no_fork_is_left_with_half_a_source(lay
         held = layout.hold(f"f{number}") / f"step_{number}"
         assert held.is_dir() == was
         assert not was or judge(held).complete
+
+
+def test_a_run_that_is_a_link_is_left_alone_and_the_others_are_pruned(layout: Layout, tmp_path: Path) -> None:
+    for run in ("linked", "s"):
+        claim(layout, run, 10, 20)
+    home = layout.run("linked")
+    home.rename(tmp_path / "away")
+    home.symlink_to(tmp_path / "away")
+    claim(layout, "steps")
+    layout.run("steps").mkdir()
+    (layout.run("steps") / "checkpoints").symlink_to(layout.run("s") / "checkpoints")
+
+    answer = retention.prune(layout, LAST)
+
+    assert (deleted(answer), steps(layout, "s")) == ([10], [20])
+    assert len(list((tmp_path / "away/checkpoints").iterdir())) == 2
+    kept = {run["run"]: [item["path"] for item in run["kept"]] for run in answer["runs"]}
+    assert kept["linked"] == ["runs/linked"] and kept["steps"] == ["runs/steps/checkpoints"]
+    with pytest.raises(BadInputError, match="runs/linked is a link"):
+        retention.prune(layout, {**LAST, "runs": ["linked"]})

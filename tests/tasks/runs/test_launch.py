@@ -11,6 +11,7 @@ from blocks.clusters.job import JobState
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.hub_access import HubAccess
 from tasks.runs.claim import claim
+from tasks.runs.follow import follow
 from tasks.runs.job import RUN_LABEL, job_name
 from tasks.runs.launch import launch, prepare, read_run, stop
 from tasks.stages.stage import STAGE_LABEL
@@ -144,3 +145,19 @@ def test_weights_that_people_change_between_the_plan_and_the_launch_stop_it(
         launch(cluster, record)
     assert read_run(cluster, "v", "r").attempts == ()
     assert desk.train(desk.request("again", model__name="/volume/models/mine")).launch.attempt.resume.kind == "base"
+
+
+def test_a_trainer_that_saves_elsewhere_is_followed_to_its_end_and_told_of(
+    desk: Desk, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "away").mkdir()
+    launched = desk.launch(desk.request("r", pace__step_seconds=0.05))
+    home = cluster.volumes.path("v") / "runs/r"
+    (home / "checkpoints").symlink_to(tmp_path / "away")
+    said: list[str] = []
+
+    (done,) = follow(cluster, [launched], lambda progress: said.extend(progress.warnings))
+
+    assert done.end is not None and done.end.state == "completed"
+    assert len(said) == 1 and said[0].startswith("checkpoints is not on the volume: a link leads out")
+    assert [(c["path"], c["verdict"]) for c in done.checkpoints] == [("checkpoints", "unknown")]

@@ -61,7 +61,7 @@ def test_runs_read_copies_and_say_what_they_took(desk: Desk, cluster: LocalClust
     records = {run: read_run(cluster, "v", run).attempts[0] for run in ("first", "second")}
     assert records["first"].preferred_nodes == ()
     assert records["second"].preferred_nodes == (platform.node(),)
-    assert job_of(read_run(cluster, "v", "second").plan, 1, records["second"].preferred_nodes).preferred_nodes
+    assert job_of(read_run(cluster, "v", "second").plan, records["second"]).preferred_nodes
     story = tell(cluster, "v", "second")
     assert story.first_step_seconds and story.first_step_seconds > 0
     assert set(story.beginning()) == {"download", "start", "weights read", "node", "first step"}

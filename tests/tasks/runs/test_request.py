@@ -33,6 +33,13 @@ def test_a_difference_is_told_by_dotted_key() -> None:
     assert differences(old, old) == []
 
 
+def test_values_that_only_python_calls_equal_are_three_requests_and_told_apart() -> None:
+    one, true, fraction = (request(config={"a": {"b": [value]}}) for value in (1, True, 1.0))
+    assert len({r.request_hash() for r in (one, true, fraction)}) == 3
+    assert differences(one.asked(), true.asked()) == ["config.a.b: [1] → [true]"]
+    assert differences(one.asked(), fraction.asked()) == ["config.a.b: [1] → [1.0]"]
+
+
 def test_a_run_without_a_name_has_the_same_id_on_every_retry() -> None:
     assert run_id(None, "finetune", ROOT) == run_id(None, "finetune", ROOT) == "finetune-fd92a407de"
     assert run_id("mine", "finetune", ROOT) == "mine"

@@ -68,7 +68,7 @@ def test_a_plan_says_what_a_bucket_would_bring(desk: Desk, bucket: BucketAccess)
 
     items = {item.subject: item.detail for item in desk.plan(_with_dataset(desk.request("r"), asked)).items}
 
-    assert items["dataset"].endswith("is staged from s3://team-data/harbour: 1 files, 14B")
+    assert items["dataset"].endswith("is staged from s3://team-data/harbour: 1 file, 14B")
 
 
 def test_how_a_bucket_is_reached_is_no_part_of_what_was_asked_for(desk: Desk, bucket: BucketAccess) -> None:
@@ -95,6 +95,30 @@ def test_without_credentials_the_refusal_says_where_they_belong(
 def test_what_can_be_no_source_is_refused(source: str) -> None:
     with pytest.raises(ValidationError, match="no source that can be staged"):
         DatasetRequest(name="d", source=source)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("./no-such-folder", "There is no folder"),
+        ("/volume/incoming", "is on a volume that does not exist yet"),
+        ("{empty}", "is empty"),
+    ],
+)
+def test_a_folder_without_it_is_found_when_a_run_is_planned(
+    desk: Desk, tmp_path: Path, source: str, words: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    asked = DatasetRequest(name="harbour", source=source.format(empty=tmp_path / "empty"))
+
+    plan = desk.plan(_with_dataset(desk.request("r"), asked))
+
+    assert words in " ".join(item.detail for item in plan.blocked)
+
+
+def test_a_plan_says_what_a_folder_would_bring(desk: Desk) -> None:
+    items = {item.subject: item.detail for item in desk.plan(desk.request("r")).items}
+    assert items["dataset"].endswith("/harbour: 2 files, 427.1Ki")
 
 
 def test_a_folder_on_the_volume_becomes_a_version(desk: Desk) -> None:

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from blocks.clusters.errors import UsageError
 from tasks.pod.errors import BadInputError
-from tasks.sweeps.axes import Axis, draw, grid, ordered, points_of_grid
-from tasks.sweeps.proposals import RandomDice, mutate
+from tasks.runs.alike import place_of
+from tasks.sweeps.axes import Axis, check_axes, draw, grid, ordered, points_of_grid
+from tasks.sweeps.proposals import RandomDice, _internal, mutate, seeded
 from tests.tasks.sweeps.conftest import search
 
 AXES = {
@@ -164,3 +165,26 @@ def test_axes_that_stand_in_each_others_way_are_named(axes: dict[str, object], w
         search("random", axes)
     with pytest.raises(UsageError, match="halving sets"):
         search("halving", {"max_steps.x": ONE})
+
+
+def test_choices_that_only_python_calls_equal_are_told_apart() -> None:
+    axes = {"x": Axis(choices=(1, True, 1.0, [1], [True])), "y": Axis(choices=("a",), when={"x": True})}
+    assert [repr(p["x"]) for p in grid({"x": axes["x"]})] == ["1", "True", "1.0", "[1]", "[True]"]
+    assert [("y" in p) for p in grid(axes)] == [False, True, False, False, False]
+    assert [place_of(axes["x"].choices or (), p["x"]) for p in grid({"x": axes["x"]})] == [0, 1, 2, 3, 4]
+    with pytest.raises(UsageError, match="never happens"):
+        check_axes({"x": Axis(choices=(1, 2)), "y": Axis(choices=(3,), when={"x": True})}, not_these={})
+    with pytest.raises(UsageError, match="never happens"):
+        check_axes({"x": Axis(range=(0, 2)), "y": Axis(choices=(3,), when={"x": True})}, not_these={})
+    check_axes({"x": Axis(choices=(1.0, 2)), "y": Axis(choices=(3,), when={"x": 1})}, not_these={})
+
+
+@pytest.mark.parametrize("method", ["tpe", "pbt"])
+def test_a_method_that_learns_knows_which_of_them_was_drawn(method: str) -> None:
+    axes = {"x": Axis(choices=(False, 0, True, 1))}
+    how = search(method, {k: a.model_dump() for k, a in axes.items()}, limits={"parallel": 8})
+    for trial in range(20):
+        near = mutate(how, {"x": 1}, 1, trial)["x"]
+        if repr(near) in ("False", "0"):  # not a neighbour: drawn anew, as one value in ten is
+            assert near is draw(how.axes, RandomDice(seeded(how, "mutate", 1, trial)))["x"]
+    assert [_internal(how.axes["x"], value) for value in (False, 0, True, 1)] == [0, 1, 2, 3]

@@ -18,7 +18,7 @@ from tasks.pod.trainers.prime_rl.keys import MOVED, SFT
 from tasks.pod.trainers.prime_rl.renderers import RENDERERS
 from tasks.pod.trainers.references import dataset_needed
 from tasks.pod.trainers.schema import OURS, Key, check
-from tasks.pod.trainers.toml_config import parse
+from tasks.pod.trainers.toml_config import parse, set_keys
 
 _ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _NEW_SCHEDULE = "Set [ckpt] skip_scheduler = true: a new schedule begins over the steps that are left."
@@ -83,6 +83,14 @@ class PrimeRL(Base):
 
     def without_resume(self, config: Mapping[str, Any]) -> dict[str, Any]:
         return without(config, "resume")
+
+    def with_model(self, config: Mapping[str, Any], model: str) -> dict[str, Any]:
+        """The tokenizer goes with it where the config names it as the model."""
+        if rl.is_rl(config):
+            return set_keys(config, dict.fromkeys(rl.model_keys(config), model))
+        named = sft.text(config, "model", "name")
+        follows = named and sft.text(config, "tokenizer", "name") == named
+        return set_keys(config, {"model.name": model} | ({"tokenizer.name": model} if follows else {}))
 
     def render(self, config: Mapping[str, Any], places: Places) -> str:
         """`output_dir` and `[run]` so that all lands in the run's directory, which is named as the run is."""

@@ -26,6 +26,11 @@ def model_of(config: Mapping[str, Any]) -> str:
     return names[0] if names else ""
 
 
+def model_keys(config: Mapping[str, Any]) -> list[str]:
+    """The dotted keys that name it; where none does, the one for all three."""
+    return [f"{where}.{key}" for where, key, _ in _models(config)] or ["model.name"]
+
+
 def problems(config: Mapping[str, Any], extra: tuple[str, ...], reads_volume: bool) -> Iterator[Problem]:
     """
     Args:

@@ -11,7 +11,7 @@ from tasks.pod.trainers.base import Base, without
 from tasks.pod.trainers.references import dataset_needed, dataset_problems, model_problems, resume_problems
 from tasks.pod.trainers.schema import OURS, check
 from tasks.pod.trainers.tiny.settings import SCHEMA, Settings
-from tasks.pod.trainers.toml_config import parse
+from tasks.pod.trainers.toml_config import parse, set_keys
 
 _HEADERS = 8 << 10
 _NEW_SCHEDULE = "Set [ckpt] skip_scheduler = true: a new schedule begins over the steps that are left."
@@ -54,6 +54,9 @@ class Tiny(Base):
 
     def without_resume(self, config: Mapping[str, Any]) -> dict[str, Any]:
         return without(config, "resume")
+
+    def with_model(self, config: Mapping[str, Any], model: str) -> dict[str, Any]:
+        return set_keys(config, {"model.name": model})
 
     def render(self, config: Mapping[str, Any], places: Places) -> str:
         """The config with the platform's places set and its keys gone; the rest is as it was given."""

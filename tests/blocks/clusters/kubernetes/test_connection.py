@@ -84,9 +84,9 @@ class _Guard(BaseHTTPRequestHandler):
         brought = self.headers.get("authorization", "")
         self.server.asked.append(brought)
         good = brought == f"Bearer {self.server.token}"
-        refusal = {"kind": "Status", "message": "Unauthorized", "reason": "Unauthorized", "code": 401}
-        body = json.dumps({"items": [], "metadata": {}} if good else refusal).encode()
-        self.send_response(200 if good else 401)
+        code = (404 if "jobset" in self.path else 200) if good else 401
+        body = json.dumps({"items": [], "metadata": {}} if code == 200 else {"kind": "Status", "code": code}).encode()
+        self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -1,9 +1,14 @@
-"""Jobs of several nodes on a real API server: two pods of one Indexed Job, on the one node there is."""
+"""Jobs of several nodes on a real API server: two pods of one Indexed Job, on the one node there is, each claim once
+with a Job that we make and once with one that JobSet's controller makes."""
+
+from typing import Any
 
 import pytest
 
-from blocks.clusters.errors import UsageError
+from blocks.clusters.errors import ConflictError, UsageError
 from blocks.clusters.job import Cause, JobState
+from blocks.clusters.kubernetes.jobset import child_name
+from blocks.clusters.kubernetes.place import Place
 from tests.blocks.clusters.bench import on_shelf
 from tests.blocks.clusters.kubernetes.conftest import KubernetesBench
 
@@ -11,12 +16,31 @@ pytestmark = pytest.mark.cluster
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 
 
+@pytest.fixture(params=["job", pytest.param("jobset", marks=pytest.mark.alone)])
+def k8s(request: pytest.FixtureRequest, k8s: KubernetesBench) -> KubernetesBench:
+    jobset = request.param == "jobset"
+    if jobset:
+        request.getfixturevalue("jobset")
+    chosen = k8s.connect_with(jobset="always" if jobset else "never")
+    chosen.jobset = jobset
+    return chosen
+
+
+def made(k8s: KubernetesBench) -> str:
+    """The name of the Job of `one`, which the host names of its pods begin with."""
+    return child_name("one") if k8s.jobset else "one"
+
+
+def live_pods(k8s: KubernetesBench) -> list[Any]:
+    return [pod for pod in k8s.real.api.items(k8s.core("pods")) if pod["status"]["phase"] == "Running"]
+
+
 def pods(k8s: KubernetesBench) -> list[str]:
     return sorted(pod["metadata"]["name"] for pod in k8s.real.api.items(k8s.core("pods")))
 
 
 def pod_of_node(k8s: KubernetesBench, node: int) -> str:
-    (name,) = [name for name in pods(k8s) if name.startswith(f"one-{node}-")]
+    (name,) = [name for name in pods(k8s) if name.startswith(f"{made(k8s)}-{node}-")]
     return name
 
 
@@ -26,11 +50,12 @@ def test_each_node_knows_its_number_and_where_the_first_one_is(k8s: KubernetesBe
         "print(*(os.environ[k] for k in ('NODE_RANK', 'PET_NODE_RANK', 'PET_NNODES', 'PET_NPROC_PER_NODE', "
         "'MASTER_ADDR', 'MASTER_PORT', 'PET_MASTER_ADDR')), socket.gethostname())"
     )
+    first = f"{made(k8s)}-0.one"
     k8s.cluster.jobs.submit(k8s.job("one", code, nodes=2, init_command=("true",)))
     assert k8s.ended("one").state == JobState.COMPLETED
     assert list(k8s.cluster.jobs.logs("one")) == [
-        "0 0 2 1 one-0.one 29500 one-0.one one-0",
-        "[node 1] 1 1 2 1 one-0.one 29500 one-0.one one-1",
+        f"0 0 2 1 {first} 29500 {first} {made(k8s)}-0",
+        f"[node 1] 1 1 2 1 {first} 29500 {first} {made(k8s)}-1",
     ]
 
 
@@ -41,7 +66,7 @@ def test_the_nodes_find_each_other_by_a_service_that_goes_with_their_job(k8s: Ku
     assert service["spec"]["clusterIP"] == "None"
     endpoints = k8s.core("endpoints", "one")
     found = k8s.wait(lambda: (k8s.real.api.find(endpoints) or {}).get("subsets"), "the service to know its pods")
-    assert sorted(address["hostname"] for address in found[0]["addresses"]) == ["one-0", "one-1"]
+    assert sorted(address["hostname"] for address in found[0]["addresses"]) == [f"{made(k8s)}-0", f"{made(k8s)}-1"]
     k8s.cluster.jobs.submit(k8s.job("one", SLEEP, nodes=2))  # adopted, with what is there
     k8s.cluster.jobs.stop("one", grace_seconds=0)
     k8s.cluster.jobs.delete("one")
@@ -67,7 +92,7 @@ def test_the_nodes_meet_by_name(k8s: KubernetesBench) -> None:
     k8s.cluster.jobs.submit(k8s.job("one", code, nodes=2, deadline_seconds=120))
     assert k8s.ended("one").state == JobState.COMPLETED
     owner = k8s.cluster.owner
-    assert list(k8s.cluster.jobs.logs("one")) == [f"heard one-1.one.{owner}.svc.cluster.local"]
+    assert list(k8s.cluster.jobs.logs("one")) == [f"heard {made(k8s)}-1.one.{owner}.svc.cluster.local"]
 
 
 def test_one_that_fails_ends_all_and_is_named(k8s: KubernetesBench) -> None:
@@ -81,8 +106,7 @@ def test_one_that_fails_ends_all_and_is_named(k8s: KubernetesBench) -> None:
     assert (ended.state, ended.cause, ended.exit_code) == (JobState.FAILED, Cause.EXIT, 5)
     assert "Node 1 of 2" in ended.reason
     assert ended.last_lines == ("last words",)
-    live = [p for p in k8s.real.api.items(k8s.core("pods")) if p["status"]["phase"] == "Running"]
-    assert live == []  # before the next attempt may begin
+    assert live_pods(k8s) == []  # before the next attempt may begin
 
 
 def test_one_that_is_lost_ends_the_attempt_for_all(k8s: KubernetesBench) -> None:
@@ -91,7 +115,7 @@ def test_one_that_is_lost_ends_the_attempt_for_all(k8s: KubernetesBench) -> None
     k8s.real.api.delete(k8s.core("pods", pod_of_node(k8s, 1)), grace_seconds=0)
     ended = k8s.ended("one")
     assert ended.cause and ended.cause.infrastructure, ended
-    k8s.wait(lambda: not [p for p in k8s.real.api.items(k8s.core("pods")) if p["status"]["phase"] == "Running"])
+    k8s.wait(lambda: not live_pods(k8s))
     assert k8s.status("one").cause == ended.cause
 
 
@@ -109,7 +133,7 @@ def test_one_that_is_evicted_ends_the_attempt_for_all(k8s: KubernetesBench) -> N
 def test_it_runs_only_once_all_of_its_nodes_do(k8s: KubernetesBench) -> None:
     k8s.cluster.jobs.submit(k8s.job("holder", SLEEP, gpus=1))
     k8s.until("holder", JobState.RUNNING)
-    roomy = k8s.connect_with(autoscales=True)
+    roomy = k8s.connect_with(autoscales=True, jobset="always" if k8s.jobset else "never")
     roomy.cluster.jobs.submit(k8s.job("one", SLEEP, nodes=2, gpus=1))
     waiting = k8s.wait(lambda: s if "GPUs" in (s := roomy.status("one")).reason else None, "it to wait for GPUs")
     assert waiting.state == JobState.QUEUED and " of 2: waits for GPUs" in waiting.reason
@@ -119,7 +143,7 @@ def test_it_runs_only_once_all_of_its_nodes_do(k8s: KubernetesBench) -> None:
 
 def test_stopping_it_stops_all_and_keeps_their_logs(k8s: KubernetesBench) -> None:
     k8s.cluster.jobs.submit(k8s.job("one", SLEEP, nodes=2))
-    k8s.until("one", JobState.RUNNING)
+    k8s.wait(lambda: len(list(k8s.cluster.jobs.logs("one"))) == 2, "both to begin")
     assert k8s.cluster.jobs.stop("one").state == JobState.STOPPED
     assert sorted(k8s.cluster.jobs.logs("one")) == ["[node 1] up", "up"]
 
@@ -132,17 +156,64 @@ def test_what_one_node_can_mount_is_no_volume_for_several(k8s: KubernetesBench) 
     assert found.level == "blocked"
 
 
-def test_a_queue_that_takes_it_back_after_it_began_makes_a_new_attempt_possible(k8s: KubernetesBench) -> None:
-    """Its init command says, by its exit code, that it has begun before."""
-    k8s.volume()
-    begin = "mkdir /volume/begun || exit 75"
-    job = k8s.job("one", SLEEP, queue="team", init_command=("sh", "-c", begin), mounts=(on_shelf(),))
-    k8s.cluster.jobs.submit(job)
-    path = f"/apis/batch/v1/namespaces/{k8s.cluster.owner}/jobs/one"
-    k8s.real.api.patch(path, {"spec": {"suspend": False}})
-    k8s.until("one", JobState.RUNNING)
-    k8s.real.api.patch(path, {"spec": {"suspend": True}})
-    k8s.until("one", JobState.QUEUED)
-    k8s.real.api.patch(path, {"spec": {"suspend": False}})
+def test_a_queue_holds_all_of_it_back_and_may_take_it_back(k8s: KubernetesBench) -> None:
+    k8s.cluster.jobs.submit(k8s.job("one", SLEEP, nodes=2, queue="team"))
+    k8s.wait(lambda: k8s.status("one").reason == "waits in the queue team", "it to be in its queue")
+    assert (k8s.real.api.get(k8s.object_of("one"))["metadata"]["labels"])["kueue.x-k8s.io/queue-name"] == "team"
+    assert pods(k8s) == []
+    for _ in range(2):
+        k8s.suspend("one", False)
+        k8s.until("one", JobState.RUNNING)
+        k8s.suspend("one", True)
+        k8s.until("one", JobState.QUEUED)
+        k8s.wait(lambda: pods(k8s) == [], "its pods to go")
+    assert k8s.cluster.jobs.stop("one").state == JobState.STOPPED
+    assert pods(k8s) == []
+
+
+def test_a_killed_submitters_gang_is_adopted_and_another_request_refused(k8s: KubernetesBench) -> None:
+    asked = "cluster.jobs.submit(Job(name='one', request_hash='asked', command=('sleep', '600'), cpus=0.1, nodes=2))"
+    submitter = k8s.elsewhere(f"{asked}\nprint('asked', flush=True)\nsys.stdin.read()")
+    assert submitter.stdout and submitter.stdout.readline() == "asked\n"
+    submitter.kill()
+    submitter.wait()
+    before = k8s.until("one", JobState.RUNNING)
+    adopted = k8s.cluster.jobs.submit(k8s.job("one", SLEEP, nodes=2))
+    assert (adopted.uid, adopted.live) == (before.uid, True)
+    assert [status.uid for status in k8s.cluster.jobs.find({})] == [before.uid]
+    assert before.uid == k8s.real.api.get(k8s.object_of("one"))["metadata"]["uid"]
+    assert len(pods(k8s)) == 2
+    with pytest.raises(ConflictError, match="asked for differently"):
+        k8s.cluster.jobs.submit(k8s.job("one", SLEEP, nodes=2, request_hash="other"))
+
+
+@pytest.mark.parametrize("name", ["n" * 56, "1" + "-n" * 20])
+def test_names_that_leave_no_room_for_those_of_pods_are_no_trouble(k8s: KubernetesBench, name: str) -> None:
+    k8s.cluster.jobs.submit(k8s.job(name, "print('hello')", nodes=2))
+    ended = k8s.ended(name)
+    assert (ended.name, ended.state) == (name, JobState.COMPLETED), ended
+    assert list(k8s.cluster.jobs.logs(name)) == ["hello", "[node 1] hello"]
+    k8s.cluster.jobs.delete(name)
+    assert k8s.cluster.jobs.find({}) == []
+    place = Place(k8s.cluster.owner)
+    for kind in (place.jobs(), place.pods(), place.services(), *([place.jobsets()] if k8s.jobset else [])):
+        k8s.wait(lambda kind=kind: k8s.real.api.items(kind) == [], f"what it made to go: {kind}")
+
+
+def test_what_is_given_up_holds_nothing(k8s: KubernetesBench) -> None:
+    k8s.cluster.jobs.submit(k8s.job("one", nodes=2, image="Not An Image"))
     ended = k8s.ended("one")
-    assert (ended.cause, "taken back" in ended.reason) == (Cause.EVICTED, True)
+    assert (ended.state, ended.cause) == (JobState.FAILED, Cause.START), ended
+    k8s.wait(lambda: pods(k8s) == [], "its pods to go")
+    assert k8s.status("one").reason == ended.reason
+
+
+def test_a_plan_asks_for_what_would_be_made_and_makes_nothing(k8s: KubernetesBench) -> None:
+    assert k8s.cluster.preflight(k8s.job("one", nodes=2), {}) == []
+    assert (k8s.cluster.jobs.find({}), pods(k8s)) == ([], [])
+    quota = {"hard": {"count/jobsets.jobset.x-k8s.io" if k8s.jobset else "count/jobs.batch": "0"}}
+    k8s.real.api.post(k8s.core("resourcequotas"), {"metadata": {"name": "team"}, "spec": quota})
+    path = k8s.core("resourcequotas", "team")
+    k8s.wait(lambda: (k8s.real.api.get(path).get("status") or {}).get("hard"), "the quota to be counted")
+    (found,) = k8s.cluster.preflight(k8s.job("one", nodes=2), {})
+    assert (found.subject, found.level) == ("quota", "blocked"), found

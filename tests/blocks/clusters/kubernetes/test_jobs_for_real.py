@@ -157,3 +157,18 @@ def test_a_namespace_that_is_not_there_is_said(k8s: KubernetesBench) -> None:
     nowhere = k8s.kubernetes.connect("no-such-namespace")
     with pytest.raises(SlipwayError, match="no-such-namespace"):
         nowhere.jobs.submit(k8s.job("one"))
+
+
+def test_a_queue_that_takes_it_back_after_it_began_makes_a_new_attempt_possible(k8s: KubernetesBench) -> None:
+    """Its init command says, by its exit code, that it has begun before."""
+    k8s.volume()
+    begin = "mkdir /volume/begun || exit 75"
+    job = k8s.job("one", SLEEP, queue="team", init_command=("sh", "-c", begin), mounts=(on_shelf(),))
+    k8s.cluster.jobs.submit(job)
+    k8s.suspend("one", False)
+    k8s.until("one", JobState.RUNNING)
+    k8s.suspend("one", True)
+    k8s.until("one", JobState.QUEUED)
+    k8s.suspend("one", False)
+    ended = k8s.ended("one")
+    assert (ended.cause, "taken back" in ended.reason) == (Cause.EVICTED, True)

@@ -111,6 +111,16 @@ def test_a_volume_that_the_gpu_nodes_do_not_reach_is_said_with_both(k8s: Kuberne
         k8s.real.api.delete(f"{SOURCES}/{name}")
 
 
+def test_a_jobset_that_has_to_be_and_can_not_is_said(k8s: KubernetesBench) -> None:
+    if not k8s.kubernetes.ours:
+        pytest.skip("which may have JobSet")
+    always = k8s.connect_with(jobset="always")
+    (found,) = findings(always, nodes=2)
+    assert (found.subject, found.level) == ("job", "blocked")
+    assert "does not serve jobset.x-k8s.io/v1alpha2" in found.detail
+    assert findings(always) == findings(k8s, nodes=2) == []
+
+
 def test_where_a_single_node_volume_is_mounted_is_said(k8s: KubernetesBench) -> None:
     k8s.volume()
     k8s.cluster.call("shelf", "runs.list", {})  # an internal session makes way, and is not worth a word
@@ -138,7 +148,7 @@ def test_a_root_that_is_not_ours_is_found_by_writing(k8s: KubernetesBench) -> No
     try:
         k8s.connect_with(storage_class="roots", access_mode="ReadWriteMany").volume("roots")
         with pytest.raises(ProgramError, match=r"User 1000 can not write.*belongs to 0:0") as refusal:
-            k8s.cluster.call("roots", "volume.probe", {}, writable=True)
+            k8s.cluster.call("roots", "volume.probe", {"size_bytes": 2**30}, writable=True)
         assert "chown 1000:1000" in refusal.value.remedy
     finally:
         k8s.real.api.delete(f"{SOURCES}/{name}")

@@ -1,12 +1,22 @@
 """Programs that misbehave, behind the real door (`tasks.pod.program`)."""
 
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+import psutil
 import pytest
 
-from blocks.clusters.errors import ProgramError
+from blocks.clusters.errors import ProgramError, SlipwayError
 from blocks.clusters.job import SecretRef
 from blocks.clusters.local.cluster import LocalCluster
+
+T = TypeVar("T")
 
 DOOR = """
 import sys
@@ -14,7 +24,8 @@ sys.path.insert(0, {repository!r})
 for name in ("tasks.pod", "tasks"):
     del sys.modules[name]
 import tasks.pod.program as program
-program.PROGRAMS.update({{n: f"trials:{{n}}" for n in ("echo", "hang", "die", "chatter", "copy", "deaf", "no_json")}})
+names = ("echo", "hang", "die", "chatter", "copy", "deaf", "no_json", "rest")
+program.PROGRAMS.update({{n: f"trials:{{n}}" for n in names}})
 sys.exit(program.main(sys.argv))
 """
 TRIALS = """
@@ -50,6 +61,9 @@ def copy(layout, arguments):
 def deaf(layout, arguments):
     from tasks.pod.errors import BadInputError
     raise BadInputError("I will not listen.", "Say something else.")
+
+def rest(layout, arguments):
+    time.sleep(600)
 
 def no_json(layout, arguments):
     sys.stdout.write("nonsense"); sys.stdout.flush(); os._exit(0)
@@ -129,3 +143,54 @@ def test_writing_to_a_program_that_refused_raises_its_refusal(trials: LocalClust
 def test_a_stream_that_is_left_early_ends_its_program(trials: LocalCluster) -> None:
     with pytest.raises(KeyError), trials.stream("shelf", "hang", {}):
         raise KeyError("the caller's own")
+
+
+CALL = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {repository!r})
+from blocks.clusters.local.cluster import LocalCluster
+cluster = LocalCluster(Path({root!r}), project=Path({project!r}))
+cluster.call("shelf", sys.argv[1], {{}})
+"""
+
+
+def test_what_a_killed_caller_left_goes_with_the_next_call_once_its_program_is_over(
+    trials: LocalCluster, tmp_path: Path
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    (temporary / "slipway-scratch-mine").symlink_to(tmp_path / "project")
+    repository = str(Path(__file__).parents[4])
+    code = CALL.format(repository=repository, root=str(tmp_path / "cluster"), project=str(tmp_path / "project"))
+    caller = subprocess.Popen(
+        [sys.executable, "-c", code, "rest"], env={**os.environ, "TMPDIR": str(temporary)}, stderr=subprocess.DEVNULL
+    )
+    program = _wait(lambda: next(iter(psutil.Process(caller.pid).children()), None))
+    caller.kill()
+    caller.wait()
+    (left,) = (path for path in temporary.iterdir() if not path.is_symlink())
+
+    def look() -> list[str]:
+        subprocess.run([sys.executable, "-c", code, "echo"], env={**os.environ, "TMPDIR": str(temporary)}, check=True)
+        return sorted(path.name for path in temporary.iterdir())
+
+    assert look() == sorted([left.name, "slipway-scratch-mine"])
+    program.kill()
+    _wait(lambda: not program.is_running() or program.status() == psutil.STATUS_ZOMBIE)
+    assert look() == ["slipway-scratch-mine"]
+    assert (tmp_path / "project/trials.py").exists()
+
+
+def test_without_a_temporary_folder_a_call_says_so(trials: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with pytest.raises(SlipwayError, match="temporary folder: No such file or directory"):
+        trials.call("shelf", "echo", {})
+
+
+def _wait(look: Callable[[], T]) -> T:
+    until = time.monotonic() + 30
+    while not (found := look()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return found

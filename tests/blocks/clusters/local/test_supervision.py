@@ -1,10 +1,14 @@
 import json
 import os
 import signal
+import sys
+import time
+from pathlib import Path
 
 import psutil
+import pytest
 
-from blocks.clusters.errors import InUseError
+from blocks.clusters.errors import InUseError, SlipwayError
 from blocks.clusters.job import Cause, JobState
 from blocks.clusters.local.files import try_lock, write_json
 from blocks.clusters.local.identity import boot_id, identify
@@ -237,6 +241,66 @@ def test_an_identity_is_this_process_of_this_boot() -> None:
     assert not me._replace(start="0").lives
     assert not me._replace(boot="another").lives
     assert me.boot == boot_id()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("kill -9 $$", "it was killed by SIGKILL"),
+        ("exit 3", "it exited with code 3"),
+        ("echo no such module. >&2; exit 1", "it exited with code 1: no such module"),
+    ],
+)
+def test_a_supervisor_that_did_not_start_says_why(
+    local: LocalBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    job = local.job("one", command=("true",))
+    with monkeypatch.context() as patch, pytest.raises(SlipwayError) as said:
+        patch.setattr(sys, "executable", str(python))
+        local.cluster.jobs.submit(job)
+    assert said.value.what == f"The supervisor of job 'one' did not start: {why}."
+    local.cluster.jobs.submit(job)
+    assert local.ended("one").state == JobState.COMPLETED
+
+
+def test_a_line_without_an_end_is_read_in_pieces(local: LocalBench) -> None:
+    local.cluster.jobs.submit(local.job("one", "import os\nfor _ in range(5): os.write(1, b'x' * 2**19)\nprint('end')"))
+    local.ended("one")
+    lines = list(local.cluster.jobs.logs("one"))
+    assert "".join(lines) == "x" * 5 * 2**19 + "end" and max(map(len, lines)) == 2**20
+
+
+CLOCK = """
+from _bisect import *
+import time
+bisect, insort = bisect_right, insort_right
+set_ = time.time
+time.time = lambda: set_() + float(open({path!r}).read())
+"""
+
+
+@pytest.mark.parametrize("jump", [86400, -3600])
+def test_a_clock_that_is_set_neither_ends_a_job_nor_delays_its_stop(
+    local: LocalBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: int
+) -> None:
+    (tmp_path / "jump").write_text("0")
+    (tmp_path / "bisect.py").write_text(CLOCK.format(path=str(tmp_path / "jump")))  # the supervisor imports it
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    )
+    program = local.running("one", deaf, deadline_seconds=600)
+    (tmp_path / "jump").write_text(str(jump))
+    length = local.place("one").log_times.read_text()
+    (local.place("one").log).open("a").write("more\n")
+    local.wait(lambda: local.place("one").log_times.read_text() != length, "the supervisor to look")
+    assert abs(float(local.place("one").log_times.read_text().split()[-2]) - time.time() - jump) < 600
+    assert local.status("one").state == JobState.RUNNING and program.lives
+    stopped = local.cluster.jobs.stop("one", grace_seconds=1)
+    assert (stopped.state, stopped.cause, stopped.exit_code) == (JobState.STOPPED, Cause.STOPPED, -signal.SIGKILL)
 
 
 def pretend(local: LocalBench, name: str, program: tuple[int, str, str]) -> None:

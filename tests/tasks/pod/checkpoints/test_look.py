@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tasks.pod import holds
+from tasks.pod.checkpoints.elsewhere import ELSEWHERE
 from tasks.pod.checkpoints.look import look
 from tasks.pod.errors import BadInputError, NotThereError
 from tasks.pod.layout import Layout
@@ -81,3 +82,31 @@ def test_who_holds_a_checkpoint_is_shown(layout: Layout) -> None:
         holds.make(layout, {"fork": fork, **source})
     shown = look(layout, {"runs": ["p"]})["reports"]["p"]["checkpoints"]
     assert [c["held_by"] for c in shown] == [["f", "g"], []]
+
+
+def test_what_a_link_has_led_out_of_the_run_is_told_of_and_not_looked_into(layout: Layout, tmp_path: Path) -> None:
+    away = tmp_path / "runs" / "away"
+    for run in ("home", "steps", "step"):
+        write_tiny(away / run / "checkpoints" / "step_30", 30)
+    (tmp_path / "runs" / "home").symlink_to(away / "home")
+    (tmp_path / "runs" / "steps").mkdir()
+    (tmp_path / "runs" / "steps" / "checkpoints").symlink_to(away / "steps" / "checkpoints")
+    write_tiny(tmp_path / "runs" / "step" / "checkpoints" / "step_20", 20)
+    (tmp_path / "runs" / "step" / "checkpoints" / "step_30").symlink_to(away / "step" / "checkpoints" / "step_30")
+
+    asked = {run: {"format": "tiny", "checkpoints": "checkpoints"} for run in ("p", "home", "steps", "step")}
+    reports = look(layout, {"runs": asked})["reports"]
+
+    assert reports["p"]["latest_complete"] == "checkpoints/step_20"  # a neighbour's link is its own affair
+    assert reports["step"]["latest_complete"] == "checkpoints/step_20"
+    for run, path in {"home": "checkpoints", "steps": "checkpoints", "step": "checkpoints/step_30"}.items():
+        found = reports[run]["checkpoints"][-1]
+        assert (found["path"], found["verdict"], found["resumable"]) == (path, "unknown", False)
+        assert found["why"].startswith(f"{ELSEWHERE}, to {away.resolve()}")
+
+
+def test_a_link_that_stays_in_the_run_is_followed(layout: Layout) -> None:
+    (layout.run("p") / "checkpoints").rename(layout.run("p") / "saved")
+    (layout.run("p") / "checkpoints").symlink_to("saved")
+    report = look(layout, {"runs": {"p": {"format": "tiny", "checkpoints": "checkpoints"}}})["reports"]["p"]
+    assert report["latest_complete"] == "checkpoints/step_20"

@@ -105,6 +105,20 @@ def test_a_checkpoint_in_a_config_is_asked_for_and_not_inherited_by_forks(name: 
     assert trainer.needs(trainer.without_resume(config)).resume is None
 
 
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("model", ["org/other@v2", "org/other", "/volume/models/mine"])
+def test_a_config_with_another_model_needs_that_one_and_is_otherwise_the_same(name: str, model: str) -> None:
+    kind, options, text = GOOD[name]
+    trainer = adapter(kind, {**options, "rl_reads_volume": True} if name == "prime-rl-rl" else options)
+    config = changed(trainer.parse(text), {"tokenizer__name": "Qwen/Qwen3-0.6B"} if name == "prime-rl" else {})
+
+    given = trainer.with_model(config, model)
+
+    assert replace(trainer.needs(given), model="") == replace(trainer.needs(config), model="")
+    assert trainer.needs(given).model == model
+    assert len(differences(config, given)) == {"trl": 2, "prime-rl": 2}.get(name, 1)
+
+
 def test_what_configs_need() -> None:
     def needs(name: str, **changes: Any) -> Needs:
         kind, options, text = GOOD[name]

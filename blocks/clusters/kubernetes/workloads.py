@@ -1,0 +1,116 @@
+"""The Jobs of one namespace as the API server keeps them: Jobs, and JobSets where a job of several nodes is one."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from blocks.clusters.errors import UsageError
+from blocks.clusters.job import Job
+from blocks.clusters.kubernetes.api import Api, ApiError
+from blocks.clusters.kubernetes.jobset import API_VERSION, child_name, is_jobset, jobset_name, parent, unwrap
+from blocks.clusters.kubernetes.place import JOBSETS, MAY_I, Place
+from blocks.clusters.kubernetes.settings import KubernetesSettings
+
+Json = dict[str, Any]
+
+_KEEP_SECONDS = 60
+
+
+class Workloads:
+    """Finds and changes Jobs, whichever object stands for them; one of a JobSet is as `jobset.unwrap` gives it."""
+
+    def __init__(self, api: Api, place: Place, settings: KubernetesSettings) -> None:
+        self._api = api
+        self._place = place
+        self._settings = settings
+        self._why_not = ""
+        self._asked_at = float("-inf")
+
+    def as_jobset(self, job: Job) -> bool:
+        """Whether a job is to be made as a JobSet.
+
+        Raises:
+            UsageError: the settings say always, and it can not be.
+        """
+        if job.nodes == 1 or self._settings.jobset == "never":
+            return False
+        self._asked_at = float("-inf")  # two that submit the same job have to say the same
+        why_not = self._no_jobsets()
+        if why_not and self._settings.jobset == "always":
+            raise UsageError(
+                f"The job {job.name!r} of {job.nodes} nodes is to be a JobSet (jobset is always), and {why_not}.",
+                "Mend that, or set jobset to auto in the cluster's settings.",
+            )
+        return not why_not
+
+    def items(self, wanted: str) -> list[Json]:
+        """Those that a label selector selects."""
+        query = {"labelSelector": wanted}
+        jobs = self._api.items(self._place.jobs(), query)  # first: a JobSet without its Job is one that waits for it
+        found = [job for job in jobs if parent(job) is None]
+        if not self._no_jobsets():
+            children = {parent(job): job for job in jobs}
+            found += [unwrap(jobset, children.get(jobset["metadata"]["uid"])) for jobset in self._jobsets(query)]
+        return found
+
+    def _jobsets(self, query: Mapping[str, str]) -> list[Json]:
+        try:
+            return self._api.items(self._place.jobsets(), query)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self._asked_at = float("-inf")  # JobSet was taken away, with all that there were
+            return []
+
+    def find(self, name: str) -> Json | None:
+        """The one of that name, ours or not; None if there is none."""
+        job = self._api.find(self._place.job(name))
+        if job is not None or self._no_jobsets():
+            return job
+        jobset = self._api.find(self._place.jobset(jobset_name(name)))
+        if jobset is None:
+            return None
+        child = self._api.find(self._place.job(child_name(name)))
+        return unwrap(jobset, child if child and parent(child) == jobset["metadata"]["uid"] else None)
+
+    def create(self, made: Json) -> Json:
+        """Make a Job or a JobSet, as `manifests.job` gives it.
+
+        Raises:
+            ApiError: the API server refuses; 409 where there is one.
+        """
+        if is_jobset(made):
+            return unwrap(self._api.post(self._place.jobsets(), made), None)
+        return self._api.post(self._place.jobs(), made)
+
+    def patch(self, job: Json, change: Json) -> None:
+        """Change annotations, or suspend, or both."""
+        self._api.patch(self._path(job), change)
+
+    def delete(self, job: Json) -> None:
+        """Delete this one, and no later one of its name; what it made goes with it."""
+        self._api.delete(self._path(job), uid=job["metadata"]["uid"])
+
+    def _path(self, job: Json) -> str:
+        name = job["metadata"]["name"]
+        return self._place.jobset(jobset_name(name)) if is_jobset(job) else self._place.job(name)
+
+    def _no_jobsets(self) -> str:
+        """Why there are no JobSets for us; empty if there are."""
+        if time.monotonic() - self._asked_at > _KEEP_SECONDS:
+            self._why_not = self._ask()
+            self._asked_at = time.monotonic()
+        return self._why_not
+
+    def _ask(self) -> str:
+        group, _ = API_VERSION.split("/")
+        asked = {"namespace": self._place.owner, "group": group, "resource": "jobsets", "verb": "create"}
+        try:
+            if self._api.find(JOBSETS) is None:
+                return f"the cluster does not serve {API_VERSION}"
+            if self._api.post(MAY_I, {"spec": {"resourceAttributes": asked}})["status"]["allowed"]:
+                return ""
+        except ApiError as error:
+            if error.status != 403:  # not everybody may ask that
+                raise
+        return f"this user may not create jobsets in the namespace {self._place.owner}"
