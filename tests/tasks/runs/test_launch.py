@@ -11,9 +11,10 @@ from blocks.clusters.job import JobState
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.hub_access import HubAccess
 from tasks.runs.claim import claim
-from tasks.runs.follow import follow
+from tasks.runs.follow import Progress, follow
 from tasks.runs.job import RUN_LABEL, job_name
-from tasks.runs.launch import launch, prepare, read_run, stop
+from tasks.runs.launch import launch, prepare, read_run, stop, write_end
+from tasks.runs.records import End
 from tasks.stages.stage import STAGE_LABEL
 from tests.tasks.conftest import Desk
 
@@ -175,3 +176,30 @@ def test_a_trainer_that_saves_elsewhere_is_followed_to_its_end_and_told_of(
     assert done.end is not None and done.end.state == "completed"
     assert len(said) == 1 and said[0].startswith("checkpoints is not on the volume: a link leads out")
     assert [(c["path"], c["verdict"]) for c in done.checkpoints] == [("checkpoints", "unknown")]
+
+
+def test_nothing_is_written_down_on_a_volume_that_was_emptied_or_is_not_mounted(
+    desk: Desk, cluster: LocalCluster
+) -> None:
+    launched = desk.launch(desk.request("r", max_steps=200, pace__step_seconds=0.1))
+    other = desk.record(desk.request("other"))
+    volume = cluster.volumes.path("v")
+    away = volume.with_name("away")
+
+    def unmount(progress: Progress) -> None:
+        if not away.exists():
+            volume.rename(away)
+            volume.mkdir()
+
+    with pytest.raises(ProgramError, match="No run is on record on this volume any more"):
+        follow(cluster, [launched], unmount)
+    end = End(state="lost", cause="lost", reason="")
+    with pytest.raises(ProgramError, match="'r' is no longer on record"):
+        write_end(cluster, launched.plan, 1, end)
+    assert not (volume / ".slipway").exists()
+
+    cluster.jobs.stop(launched.job)
+    shutil.rmtree(volume)
+    away.rename(volume)
+    assert stop(cluster, "v", "r", reason="x") is not None
+    assert read_run(cluster, "v", "other").plan == other
