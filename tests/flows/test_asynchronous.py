@@ -71,22 +71,21 @@ asyncio.run(main())
 '''
 
 
+def run(code: str, *arguments: str, env: dict[str, str]) -> list[str]:
+    """The lines that a program prints which a person has in this folder."""
+    command = [sys.executable, "-c", code, *arguments]
+    env = {**os.environ, "PYTHONPATH": str(PROJECT), **env}
+    done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 @pytest.mark.timeout(400)
 def test_runs_side_by_side_and_a_deployment_are_awaited(running: Running, hub_url: str, tmp_path: Path) -> None:
-    root, harbour = f"{tmp_path}/cluster", str(PROJECT / ".slipway" / "demo" / "harbour")
-    env = {**os.environ, **running.env, "PYTHONPATH": str(PROJECT)}
+    harbour = PROJECT / ".slipway" / "demo" / "harbour"
 
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, root, hub_url, harbour],
-        cwd=PROJECT,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    said = json.loads(run(CODE, f"{tmp_path}/cluster", hub_url, str(harbour), env=running.env)[-1])
 
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout.splitlines()[-1])
     assert said["states"] == ["completed"] * 3
     assert said["deployed"] == "COMPLETED"
     assert said["beats"] > 10, "the event loop stood still"
@@ -104,17 +103,8 @@ def test_the_code_on_the_page_runs(running: Running, hub_url: str, tmp_path: Pat
     main = f"import asyncio\nasync def main():\n{textwrap.indent(awaits, '    ')}"
     settings = tmp_path / "slipway.toml"
     settings.write_text(f'[clusters.local]\nroot = "state"\npoll_seconds = 0.3\n[hubs.demo]\nendpoint = "{hub_url}"\n')
-    env = {**os.environ, **running.env, "SLIPWAY_SETTINGS": str(settings)}
+    env = {**running.env, "SLIPWAY_SETTINGS": str(settings)}
 
-    done = subprocess.run(
-        [sys.executable, "-c", f"{blocks[0]}\n{main}\nasyncio.run(main())"],
-        cwd=PROJECT,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    first, last = run(f"{blocks[0]}\n{main}\nasyncio.run(main())", env=env)
 
-    assert done.returncode == 0, done.stderr
-    first, last = done.stdout.splitlines()
     assert first.startswith("completed") and last.startswith("completed completed Completed")
