@@ -57,6 +57,8 @@ def make_plan(cluster: Cluster, hub: HubAccess, request: RunRequest) -> Plan:
     if checks.items:
         return Plan(request=request, items=tuple(checks.items))
     volume = _volume(cluster, request, checks)
+    if any(item.mark is Mark.BLOCKED for item in checks.items):  # the volume can not be looked at
+        return Plan(request=request, items=tuple(checks.items))
     if volume is not None and (record := _on_record(cluster, request, checks)):
         snapshot = None
         with checks.on("weights"):

@@ -42,6 +42,20 @@ def test_a_run_on_a_volume_that_was_made_again_is_another_run(desk: Desk, cluste
     assert len(cluster.jobs.find({RUN_LABEL: "r"})) == 2
 
 
+def test_a_volume_that_was_moved_has_all_its_runs_and_checkpoints(
+    desk: Desk, cluster: LocalCluster, demo_assets: Path, tmp_path: Path
+) -> None:
+    desk.train(desk.request("r"))
+    desk.train(desk.fork("r", "held", step=4))
+    (tmp_path / "cluster").rename(tmp_path / "elsewhere")
+    moved = Desk(LocalCluster(tmp_path / "elsewhere", poll_seconds=0.1), desk.hub, demo_assets)
+
+    again, longer = moved.train(moved.request("r")), moved.train(moved.fork("held", "longer", max_steps=16))
+
+    assert again.end is not None and (again.end.state, again.launch.attempt.attempt) == ("completed", 1)
+    assert longer.end is not None and longer.end.state == "completed" and max(longer.curve) == 16
+
+
 def test_a_run_stopped_between_prepare_and_submit_never_starts(desk: Desk, cluster: LocalCluster) -> None:
     record = desk.record(desk.request("r"))
     prepare(cluster, record, 1)
