@@ -3,8 +3,10 @@ what a worker runs."""
 
 import json
 import os
+import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,27 @@ def test_runs_side_by_side_and_a_deployment_are_awaited(running: Running, hub_ur
     cluster = LocalCluster(tmp_path / "cluster")
     source = read_run(cluster, "v", "best").plan.resolved.source
     assert source is not None and source.run in ("a1", "a2") and source.step == 20
+
+
+@pytest.mark.timeout(400)
+def test_the_code_on_the_page_runs(running: Running, hub_url: str, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "deployments.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    awaits = f"{blocks[1]}{blocks[2]}print(one.state, two.state, flow_run.state)\n"
+    main = f"import asyncio\nasync def main():\n{textwrap.indent(awaits, '    ')}"
+    settings = tmp_path / "slipway.toml"
+    settings.write_text(f'[clusters.local]\nroot = "state"\npoll_seconds = 0.3\n[hubs.demo]\nendpoint = "{hub_url}"\n')
+    env = {**os.environ, **running.env, "SLIPWAY_SETTINGS": str(settings)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"{blocks[0]}\n{main}\nasyncio.run(main())"],
+        cwd=PROJECT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()
+    assert first.startswith("completed") and last.startswith("completed completed Completed")
