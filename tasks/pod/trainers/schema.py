@@ -193,7 +193,7 @@ def _meant(name: str, prefix: str, known: Mapping[str, Key]) -> str:
             key = names[near]
             return f"Did you mean {f'[{key}]' if key in tables else key}?"
     place = f"[{prefix[:-1]}]" if prefix else "the top"
-    return f"Remove it. Known in {place}: {', '.join(sorted(here))}."
+    return f"Remove it. Known in {place}: {', '.join(sorted(here)) or 'none'}."
 
 
 def _present(config: Mapping[str, Any], name: str) -> bool:

@@ -10,6 +10,7 @@ from blocks.clusters.errors import ProgramError
 from blocks.clusters.job import JobState
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.hub_access import HubAccess
+from tasks.runs.ask import ask_fork
 from tasks.runs.claim import claim
 from tasks.runs.follow import Progress, follow
 from tasks.runs.job import RUN_LABEL, job_name
@@ -203,3 +204,19 @@ def test_nothing_is_written_down_on_a_volume_that_was_emptied_or_is_not_mounted(
     away.rename(volume)
     assert stop(cluster, "v", "r", reason="x") is not None
     assert read_run(cluster, "v", "other").plan == other
+
+
+def test_a_step_that_is_elsewhere_is_not_forked_whoever_vouches_for_it(
+    desk: Desk, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    desk.train(desk.request("r"))
+    step = cluster.volumes.path("v") / "runs/r/checkpoints/step_12"
+    step.rename(tmp_path / "step_12")
+    step.symlink_to(tmp_path / "step_12")
+
+    for chosen in ("latest", 12):
+        fork = ask_fork(cluster, "v", "r", "f", step=chosen, changes={"max_steps": 20}, trust=("checkpoints/step_12",))
+        plan = desk.plan(fork)
+        (blocked,) = [item for item in plan.blocked if item.subject == "checkpoint"]
+        assert "a link leads out of the run's directory" in blocked.detail and "--trust" not in blocked.remedy
+    assert not desk.plan(desk.fork("r", "f", step=8, max_steps=20)).blocked
