@@ -2,10 +2,14 @@
 
 `python -m benchmarks.transfers [MIB]`, 512 by default, on the test cluster (see docs/kubernetes.md): one file of random
 bytes, and as many of 64 KiB as make a sixteenth of that. Interleaved, three rounds, medians. `kubectl cp` and `tar`
-through `kubectl exec` prove nothing of what arrived.
+through `kubectl exec` prove nothing of what arrived. `rsync` through it, where this machine has one: it is copied into
+the session with its libraries, because our image has none.
 """
 
 import os
+import re
+import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -71,6 +75,17 @@ def _compare(cluster: KubernetesCluster, kubernetes: TestCluster, pod: str, sour
         "kubectl cp": (cp_in, cp_out),
         "tar | kubectl exec": (tar_in, tar_out),
     }
+    if rsync := _rsync(kubectl, pod, work):
+
+        def rsync_in(there: str) -> None:
+            what = f"{source}/" if source.is_dir() else str(source)
+            subprocess.run([*rsync, what, f"{pod}:/volume/{there}"], check=True, capture_output=True)
+
+        def rsync_out(there: str) -> None:
+            what = f"{pod}:/volume/{there}" + ("/" if source.is_dir() else "")
+            subprocess.run([*rsync, what, str(work / f"out-{there}")], check=True, capture_output=True)
+
+        ways["rsync | kubectl exec"] = (rsync_in, rsync_out)
     taken: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in ways}
     for number in range(ROUNDS):
         for way, (put, get) in ways.items():
@@ -81,6 +96,27 @@ def _compare(cluster: KubernetesCluster, kubernetes: TestCluster, pod: str, sour
     for way, (puts, gets) in taken.items():
         rates = [size / MIB / statistics.median(times) for times in (puts, gets)]
         print(f"  {way:20} put {rates[0]:6.0f} MiB/s   get {rates[1]:6.0f} MiB/s")
+
+
+def _rsync(kubectl: list[str], pod: str, work: Path) -> list[str]:
+    """How rsync is called so that its other end runs in a pod, into which it is copied; nothing where there is none."""
+    program = shutil.which("rsync")
+    if program is None:
+        return []
+    bench = work / "rsync"
+    bench.mkdir()
+    told = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
+    libraries = re.findall(r"(/\S+) \(0x", told)
+    for path in (program, *libraries):
+        shutil.copy(path, bench)
+    (loader,) = [Path(path).name for path in libraries if Path(path).name.startswith("ld-linux")]
+    there = f"/scratch/rsync-{work.name}"
+    subprocess.run([*kubectl, "cp", str(bench), f"{pod}:{there}"], check=True, capture_output=True)
+    shell = bench / "into-pod"  # is called as ssh is: host, command
+    shell.write_text(f'#!/bin/sh\npod=$1; shift\nexec {shlex.join(kubectl)} exec -i "$pod" -- sh -c "$*"\n')
+    shell.chmod(0o755)
+    far = f"{there}/{loader} --library-path {there} {there}/rsync"
+    return [program, "-rlpt", "--blocking-io", f"--rsh={shell}", f"--rsync-path={far}"]
 
 
 def _shell(cluster: KubernetesCluster) -> None:

@@ -10,6 +10,7 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from blocks.clusters.errors import SlipwayError
 from blocks.clusters.port import Terminal
 
 _CHUNK = 2**16
@@ -36,7 +37,12 @@ def relay(terminal: Terminal, *, raw: bool) -> int:
         finally:
             os.close(wake)
             typing.join(5)
-    return terminal.wait()
+    try:
+        return terminal.wait()
+    except SlipwayError:
+        if raw:  # what the program said last has not ended its line
+            print(file=sys.stderr, flush=True)
+        raise
 
 
 def _type(terminal: Terminal, ended: int) -> None:

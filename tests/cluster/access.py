@@ -172,13 +172,18 @@ def kubelet_away(cluster: TestCluster, *pods: str) -> Iterator[None]:
     os.kill(kubelet, signal.SIGSTOP)
     try:
         for uid in pods:
-            for pid in _processes("cgroup", f"/pod{uid}/"):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            kill_processes_of(uid)
         yield
     finally:
         os.kill(kubelet, signal.SIGCONT)
         await_node(cluster)
+
+
+def kill_processes_of(pod: str) -> None:
+    """Of a pod on the one node, by its UID."""
+    for pid in _processes("cgroup", f"/pod{pod}/"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager

@@ -5,12 +5,13 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
-from tests.cluster.access import TestCluster
+from tests.cluster.access import TestCluster, api_server_away, kill_processes_of
 from tests.flows.cli.conftest import Slipway
 from tests.flows.cli.person import Person
 from tests.kubernetes.waiting import wait_until
@@ -59,6 +60,68 @@ def test_a_shell_in_a_pod_is_a_real_terminal(slipway: Slipway) -> None:
     done = slipway.process("volumes", "ssh", "shelf", "--read-only", "--", "sh", "-c", "echo out; touch x || exit 9")
     assert (done.code, done.out) == (9, "out\n")
     assert "Read-only file system" in done.err
+
+
+@pytest.mark.parametrize("how", ["deleted", "evicted", "killed", "stopped"])
+def test_a_shell_whose_session_goes_says_so_in_one_line_and_leaves_the_terminal_as_it_was(
+    slipway: Slipway, kubernetes: TestCluster, how: str
+) -> None:
+    cluster = slipway.cluster
+    assert isinstance(cluster, KubernetesCluster)
+    person = Person(slipway, "volumes", "ssh", "shelf")
+    modes = person.modes
+    person.sees(b"read-write")
+    person.types(b"echo at''work; sleep 300\r")
+    person.sees(b"atwork")
+    assert person.modes != modes  # raw
+    (session,) = [session.id for session in cluster.sessions.list() if not session.internal]
+    path = f"/api/v1/namespaces/{cluster.owner}/pods/{session}"
+    match how:
+        case "deleted":
+            cluster.api.delete(path)
+        case "evicted":
+            eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": session}}
+            cluster.api.post(f"{path}/eviction", eviction)
+        case "killed":
+            if not kubernetes.ours:
+                pytest.skip("the processes of a cluster that was named are not ours to kill")
+            kill_processes_of(cluster.api.get(path)["metadata"]["uid"])
+        case "stopped":
+            assert slipway("volumes", "sessions", "stop", session).code == 0
+    _ended_with_one_line(person, modes, session)
+
+
+@pytest.mark.alone
+def test_an_api_server_that_goes_away_under_a_shell_and_a_put(slipway: Slipway, kubernetes: TestCluster) -> None:
+    if not kubernetes.ours:
+        pytest.skip("the API server of a cluster that was named is not ours to stop")
+    (slipway.folder / "large").write_bytes(os.urandom(1 << 20) * 400)
+    person = Person(slipway, "volumes", "ssh", "shelf")
+    modes = person.modes
+    person.sees(b"read-write")
+    person.types(b"echo at''work\r")
+    person.sees(b"atwork")
+    put = slipway.start("volumes", "put", "shelf", "large")
+
+    def arrived() -> int:
+        return int(slipway.cluster.call("shelf", "volume.usage", {})["used_bytes"])
+
+    wait_until(lambda: arrived() > 32 << 20 or put.poll() is not None)
+    with api_server_away(kubernetes):
+        time.sleep(5)
+    _ended_with_one_line(person, modes, "session-")
+    _, err = put.communicate(timeout=300)
+    assert (put.returncode, err.count("it goes on where it was")) == (0, 1), err
+    assert slipway("volumes", "get", "shelf", "large", "back").code == 0
+    assert (slipway.folder / "back").read_bytes() == (slipway.folder / "large").read_bytes()
+
+
+def _ended_with_one_line(person: Person, modes: list[Any], session: str) -> None:
+    assert person.leaves() == 1
+    said = [line for line in person.seen.splitlines() if line.startswith(b"error: ")]
+    assert len(said) == 1 and session.encode() in said[0] and b"ended" in said[0], person.seen
+    assert b"Traceback" not in person.seen
+    assert person.modes == modes
 
 
 def test_a_reader_may_use_a_writers_session_and_a_writer_never_a_readers(desk: Desk) -> None:

@@ -6,7 +6,8 @@ import struct
 import subprocess
 import sys
 from fcntl import ioctl
-from termios import TIOCSCTTY, TIOCSWINSZ
+from termios import TIOCSCTTY, TIOCSWINSZ, tcgetattr
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,10 @@ from tests.flows.cli.conftest import REPOSITORY, Slipway
 
 
 class Person:
-    """Somebody at a terminal who starts the command line."""
+    """Somebody at a terminal who starts the command line.
+
+    `modes` are the terminal's, as they are now and, once the command line has ended, as that left them.
+    """
 
     def __init__(self, slipway: Slipway, *arguments: str, rows: int = 30, columns: int = 90) -> None:
         self._ours, theirs = pty.openpty()
@@ -31,6 +35,11 @@ class Person:
         )
         os.close(theirs)
         self.seen = b""
+        self._left: list[Any] | None = None
+
+    @property
+    def modes(self) -> list[Any]:
+        return self._left or tcgetattr(self._ours)
 
     def resize(self, rows: int, columns: int) -> None:
         ioctl(self._ours, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -52,4 +61,5 @@ class Person:
         except OSError:
             return self.process.wait(30)
         finally:
+            self._left = tcgetattr(self._ours)
             os.close(self._ours)

@@ -55,7 +55,7 @@ def test_a_session_can_be_stopped_from_elsewhere(shelf: Slipway) -> None:
     answer = shelf("volumes", "sessions", "stop", session, "-o", "json")
     assert answer.json == {"session": session, "stopped": True}
     assert person.leaves() == 1
-    assert b"was stopped" in person.seen
+    assert b"\r\nerror: The session was stopped" in person.seen
     shelf("volumes", "sessions", "stop", session).refused(1, session)
 
 
