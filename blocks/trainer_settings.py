@@ -10,7 +10,9 @@ from blocks.clusters.job import Frozen, SecretRef
 class Resources(Frozen):
     """What a run's job gets on each node."""
 
-    cpus: float = Field(default=1, gt=0, title="CPU cores", json_schema_extra={"position": 0})
+    cpus: float = Field(
+        default=1, gt=0, title="CPU cores", description="Parts count, too: 0.5.", json_schema_extra={"position": 0}
+    )
     memory_bytes: int | None = Field(
         default=None,
         gt=0,
@@ -18,7 +20,9 @@ class Resources(Frozen):
         description="A job that takes more is stopped. Empty: no limit.",
         json_schema_extra={"position": 1},
     )
-    gpus: int = Field(default=0, ge=0, title="GPUs", json_schema_extra={"position": 2})
+    gpus: int = Field(
+        default=0, ge=0, title="GPUs", description="0: the trainer runs on CPUs.", json_schema_extra={"position": 2}
+    )
     gpu_kind: str | None = Field(
         default=None,
         title="GPU kind",

@@ -28,6 +28,7 @@ AT_ONCE = 16  # flow runs; the cluster has limits of its own for jobs
 _PROFILE = PROJECT / "prefect.toml"
 _MARK = "# written by `make up`, removed by `make down`\n"
 _HUB_PORT = 4280
+_LOOK_SECONDS = 0.1
 
 Say = Callable[[str], None]
 
@@ -86,7 +87,7 @@ class Stack:
             _register(self.settings(), endpoint)
         say("deploying prefect.yaml and starting a worker")
         self._worker(running)
-        self._deploy(running)
+        self._deploy(running, _patience(say))
         return running
 
     def down(self, say: Say) -> None:
@@ -132,13 +133,16 @@ class Stack:
         env = {**running.environment(), "PREFECT_WORKER_QUERY_SECONDS": "1"}
         start_noted(self.state, "worker", [*command, "--pool", POOL, "--type", "process", "--name", POOL], env)
 
-    def _deploy(self, running: Server) -> None:
+    def _deploy(self, running: Server, waiting: Callable[[float], None]) -> None:
         argv = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
         env = {**os.environ, **running.environment(), "PYTHONPATH": str(PROJECT)}
-        done = subprocess.run(argv, cwd=PROJECT, env=env, capture_output=True, text=True, check=False)
-        log = log_of(self.state, "deploy")
-        log.write_text(done.stdout + done.stderr)
-        if done.returncode:
+        log, begun = log_of(self.state, "deploy"), time.monotonic()
+        with log.open("w") as out:
+            process = subprocess.Popen(argv, cwd=PROJECT, env=env, stdout=out, stderr=out)
+            while process.poll() is None:
+                time.sleep(_LOOK_SECONDS)
+                waiting(time.monotonic() - begun)
+        if process.returncode:
             raise SlipwayError("Deploying prefect.yaml failed.", f"Its log says why: {log}.")
         from deployments.register import finish_forms
 
@@ -190,7 +194,7 @@ def _patience(say: Say, every_seconds: float = 15) -> Callable[[float], None]:
     def waiting(seconds: float) -> None:
         if seconds > said[0]:
             said[0] += every_seconds
-            say("still starting; a busy machine takes a minute")
+            say("still at it; a busy machine takes a minute")
 
     return waiting
 

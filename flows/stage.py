@@ -32,8 +32,8 @@ def stage(
     Args:
         model: A model on the Hub: ORG/NAME, with @REVISION behind it for a branch, a tag or a commit. None: only the
             dataset.
-        allow: Only these files of the model, such as "*.safetensors" and "*.json". None: all of them. What is left out
-            is staged by a later request that wants it.
+        allow: Only these files of the model, such as "*.safetensors". Left empty: all of them. What is left out is
+            staged by a later request that wants it.
         ignore: Not these files of the model, such as "onnx/*".
         verify: Read every byte of a model that is staged already again, and replace what is bad.
         weights: Weights of your own to stage, proven complete. None: none.

@@ -20,8 +20,8 @@ class SecretRef(Frozen):
     the file `<root>/secrets/<name>/<key>`.
     """
 
-    name: str
-    key: str
+    name: str = Field(description="Of the Secret; locally a folder in the cluster's secrets.")
+    key: str = Field(description="In it, and locally the environment variable that is looked at first.")
 
 
 class Mount(Frozen):

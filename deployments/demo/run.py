@@ -52,7 +52,7 @@ def _run_pipeline(cluster: Cluster, say: Any, elapsed: Any) -> None:
 
     from deployments.demo.watch import Watch
 
-    say("running the deployment pipeline/local")
+    say("running the deployment pipeline/local: the worker starts its flow, which comes to its plan in some seconds")
     flow_run = cast(FlowRun, run_deployment("pipeline/local", parameters={"name": RUN}, timeout=0, as_subflow=False))
     with get_client(sync_client=True) as client:
         state = Watch(client, cluster, VOLUME, _CONSOLE).follow(flow_run.id, [RUN, FORK], elapsed)

@@ -8,7 +8,7 @@ import typer
 
 from flows.cli.options import Output
 from flows.cli.prefect_server import prefect_server
-from flows.cli.show import number, say, show_facts, show_json
+from flows.cli.show import number, say, show_facts, show_json, waiting
 
 if TYPE_CHECKING:
     from blocks.cluster import ClusterBlock
@@ -30,6 +30,7 @@ def run_flow(
         flow: imports it and calls it; called once a server is there.
     """
     with interruptible(lambda: say(_after_interrupt(cluster, volume, run))), prefect_server(settings.folder):
+        import_flows()
         result = flow()
     if output is Output.JSON:
         show_json(result.model_dump(mode="json"))
@@ -53,7 +54,14 @@ def run_plain_flow(settings: "Settings", flow: Callable[[], None]) -> None:
     """Run a flow that makes no run."""
     said = "Stopped waiting. What was begun goes on; asking again follows it."
     with interruptible(lambda: say(said)), prefect_server(settings.folder):
+        import_flows()
         flow()
+
+
+def import_flows() -> None:
+    """Load Prefect and the steps of flows, which takes seconds, and say so."""
+    with waiting("starting the flow"):
+        import flows.train  # noqa: F401
 
 
 def cluster_block(settings: "Settings", name: str | None, owner: str | None) -> "ClusterBlock":

@@ -6,7 +6,7 @@ import typer
 
 from flows.cli.command import NamedCommand
 from flows.cli.options import ClusterName, HubName, Output, OutputFormat, Owner, VolumeSize
-from flows.cli.show import show_facts, show_json
+from flows.cli.show import show_facts, show_json, waiting
 
 if TYPE_CHECKING:
     from blocks.clusters.port import Cluster
@@ -42,7 +42,8 @@ def model(
     settings = read_settings()
     place, access = settings.cluster(cluster, owner), settings.hub(hub)
     ref = hub_model(name, allow or (), ignore or ())
-    resolve(place, access, _existing(place, volume, volume_size), ref)  # for its refusals, before anything is made
+    with waiting(f"looking at {name}"):  # for its refusals, before anything is made
+        resolve(place, access, _existing(place, volume, volume_size), ref)
 
     def flow() -> None:
         from flows.stage import stage
@@ -101,9 +102,10 @@ def dataset(
     place, access = settings.cluster(cluster, owner), settings.hub(hub)
     request = dataset_request(name, source, version, settings)
     there = _existing(place, volume, volume_size)
-    if ref := hub_dataset(request.source):
-        resolve(place, access, there, ref)
-    look_at_source(place, there, request)
+    with waiting(f"looking at {source}"):
+        if ref := hub_dataset(request.source):
+            resolve(place, access, there, ref)
+        look_at_source(place, there, request)
 
     def flow() -> None:
         from flows.stage import stage
@@ -149,8 +151,8 @@ def weights(
 
     settings = read_settings()
     place, request = settings.cluster(cluster, owner), weights_request(name, source, settings)
-    there = _existing(place, volume, volume_size)
-    look_at_source(place, there, request)
+    with waiting(f"looking at {source}"):
+        look_at_source(place, _existing(place, volume, volume_size), request)
 
     def flow() -> None:
         from flows.stage import stage

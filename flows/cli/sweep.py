@@ -65,7 +65,7 @@ def sweep(
     """
     from blocks.settings import read_settings
     from flows.cli.config import new_name, read_changes
-    from flows.cli.launch import cluster_block, hub_block, interruptible, trainer_block
+    from flows.cli.launch import cluster_block, hub_block, import_flows, interruptible, trainer_block
     from flows.cli.prefect_server import prefect_server
     from tasks.runs.ask import ask_run
     from tasks.runs.request import WeightsRequest
@@ -118,6 +118,7 @@ def sweep(
 
     goes_on = f"Stopped following. Its trials go on. `slipway sweep {file}` takes it up, `slipway sweeps stop` ends it."
     with interruptible(lambda: say(goes_on)), prefect_server(settings.folder):
+        import_flows()
         result = flow()
     _show_result(result, output)
 

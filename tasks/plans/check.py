@@ -57,6 +57,8 @@ def make_plan(cluster: Cluster, hub: HubAccess, request: RunRequest) -> Plan:
     if checks.items:
         return Plan(request=request, items=tuple(checks.items))
     volume = _volume(cluster, request, checks)
+    if any(item.mark is Mark.BLOCKED for item in checks.items):  # the volume can not be looked at
+        return Plan(request=request, items=tuple(checks.items))
     if volume is not None and (record := _on_record(cluster, request, checks)):
         snapshot = None
         with checks.on("weights"):
@@ -192,7 +194,8 @@ def _config(request: RunRequest, checks: Checks) -> Needs | None:
         detail = "saves weights without an optimizer: it can neither be resumed nor forked"
         checks.add(Mark.WARNING, f"trainer {trainer.kind}", detail, "Let the config save whole checkpoints.")
     if needs.gpus is not None and needs.gpus != asked.gpus:
-        detail = f"asks for {needs.gpus} GPUs, and the trainer's resources give the run {asked.gpus}."
+        asks = "1 GPU" if needs.gpus == 1 else f"{needs.gpus} GPUs"
+        detail = f"asks for {asks}, and the trainer's resources give the run {asked.gpus}."
         checks.add(Mark.BLOCKED, "config GPUs", detail, "Set gpus in the trainer's resources to the same number.")
     return needs
 

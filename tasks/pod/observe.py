@@ -3,9 +3,10 @@
 from typing import Any
 
 from tasks.pod.checkpoints.look import look
+from tasks.pod.errors import NotThereError
 from tasks.pod.layout import Layout
 from tasks.pod.metrics import read_metrics
-from tasks.pod.runs import begun
+from tasks.pod.runs import GONE, begun
 
 
 def observe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -18,7 +19,12 @@ def observe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     Returns:
         {"runs": {id: {"metrics": new lines, "offset": for the next look, "checkpoints": the report's list,
         "begun": of the attempt that was asked for, when it started and what reading its weights took}}}.
+
+    Raises:
+        NotThereError: no run is on record here: this is not the directory that they were launched in.
     """
+    if not (layout.ours / "runs").is_dir():
+        raise NotThereError("No run is on record on this volume any more.", GONE)
     asked: dict[str, dict[str, Any]] = arguments["runs"]
     reports = look(layout, {"runs": {r: {k: a[k] for k in ("format", "checkpoints")} for r, a in asked.items()}})
     answer = {}

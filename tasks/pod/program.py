@@ -7,6 +7,7 @@ the log. Log lines go to standard error.
 Nothing secret is ever an argument: secrets are environment variables.
 """
 
+import errno
 import importlib
 import json
 import os
@@ -134,6 +135,9 @@ def _failure(name: str, error: Exception) -> dict[str, Any]:
     if isinstance(error, OSError) and is_full(error):
         remedy = "Grow it, prune checkpoints, or remove what is not needed."
         return _error("NoSpaceError", f"The volume is full: {error}.", remedy)
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        remedy = "File systems with faults become so by themselves (the kernel's log says why). Make it writable again."
+        return _error("ProgramError", f"The volume is read-only: {error}.", remedy)
     if isinstance(error, PermissionError) and error.filename:
         path, root = Path(os.fsdecode(error.filename2 or error.filename)), Layout.here().root
         where = f"{str(path.relative_to(root))!r} on the volume" if path.is_relative_to(root) else repr(str(path))

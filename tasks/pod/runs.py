@@ -24,6 +24,7 @@ PLAN: records.Shape = {
 }
 _ATTEMPT_RECORD: records.Shape = {"attempt": int, "resume": dict}
 _FOLLOWED = "followed.json"
+GONE = "Its files were removed, or it is not mounted where it was. A job that is live goes on, and writes where it can."
 _ATTEMPT = re.compile(r"([1-9][0-9]*)\.json")
 
 
@@ -69,8 +70,13 @@ def end(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         arguments: {"run": id, "attempt": number, "end": {"state", "cause", "reason", …}}.
+
+    Raises:
+        NotThereError: the run is on record no more: nothing is written into a directory that is another by now.
     """
     run = arguments["run"]
+    if not (layout.records(run) / "plan.json").exists():
+        raise NotThereError(f"Run {run!r} is no longer on record on this volume.", GONE)
     path = attempts_of(layout, run) / f"{int(arguments['attempt'])}.end.json"
     written, created = records.write_once(path, arguments["end"] | {"metrics": _summary(layout, run)})
     return {"end": written, "created": created}
@@ -135,6 +141,8 @@ def followed(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments: {"runs": ids}.
     """
     for run in arguments["runs"]:
+        if not (layout.records(run) / "plan.json").exists():
+            continue
         with contextlib.suppress(OSError):  # a full disk: then it is taken up once more, which does no harm
             records.replace(layout.records(run) / _FOLLOWED, {"at": now()})
     return {}

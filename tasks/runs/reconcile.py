@@ -64,4 +64,6 @@ def _is_orphan(record: RunRecord, idle: timedelta) -> bool:
 
 
 def _idle(since: datetime, idle: timedelta) -> bool:
-    return datetime.now(UTC) - since >= idle
+    # A note from the future is of a clock that was set back since: to wait for that time again could be long, and what
+    # is taken up although somebody looks after it is adopted, no more.
+    return abs(datetime.now(UTC) - since) >= idle

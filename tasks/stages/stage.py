@@ -115,8 +115,8 @@ def _submit(cluster: Cluster, job: Job) -> JobStatus:
 def _failure(job: JobStatus) -> StagingError:
     said = [line.removeprefix("error: ") for line in job.last_lines if line.startswith("error: ")]
     if said:
-        return StagingError(said[-1], "What was fetched is kept: asking again goes on from there.")
+        return StagingError(said[-1], "What is done is kept: asking again goes on from there.")
     return StagingError(
         f"The staging job {job.name} ended as {job.state}: {job.reason}.",
-        "What was fetched is kept: asking again goes on from there.",
+        "What is done is kept: asking again goes on from there.",
     )

@@ -138,7 +138,9 @@ class Halving(Frozen):
         description="One of so many goes on to the next rung, which has so many times the steps.",
         json_schema_extra=_at(1),
     )
-    rungs: int = Field(default=3, ge=1, le=12, title="Rungs", json_schema_extra=_at(2))
+    rungs: int = Field(
+        default=3, ge=1, le=12, title="Rungs", description="How many there are.", json_schema_extra=_at(2)
+    )
 
     def steps(self, rung: int) -> int:
         return int(self.min_steps * self.factor**rung)
@@ -147,9 +149,30 @@ class Halving(Frozen):
 class Pbt(Frozen):
     """Population-based training: at each interval the worst trials go on from a checkpoint of one of the best."""
 
-    population: int = Field(default=8, ge=2, le=10_000, title="Population", json_schema_extra=_at(0))
-    interval: int = Field(default=10, ge=1, le=_MOST_STEPS, title="Interval, steps", json_schema_extra=_at(1))
-    intervals: int = Field(default=4, ge=2, le=10_000, title="Intervals", json_schema_extra=_at(2))
+    population: int = Field(
+        default=8,
+        ge=2,
+        le=10_000,
+        title="Population",
+        description="How many trials train side by side.",
+        json_schema_extra=_at(0),
+    )
+    interval: int = Field(
+        default=10,
+        ge=1,
+        le=_MOST_STEPS,
+        title="Interval, steps",
+        description="Trials are compared after every so many steps.",
+        json_schema_extra=_at(1),
+    )
+    intervals: int = Field(
+        default=4,
+        ge=2,
+        le=10_000,
+        title="Intervals",
+        description="How many, to the end of the training.",
+        json_schema_extra=_at(2),
+    )
     share: float = Field(
         default=0.25,
         gt=0,
@@ -196,7 +219,12 @@ class Search(Frozen):
         description="What the trainer reports in its metrics and trials are compared by, such as val_loss.",
         json_schema_extra=_at(2),
     )
-    direction: Literal["minimize", "maximize"] = Field(default="minimize", title="Direction", json_schema_extra=_at(3))
+    direction: Literal["minimize", "maximize"] = Field(
+        default="minimize",
+        title="Direction",
+        description="minimize: the lowest value is the best one. maximize: the highest.",
+        json_schema_extra=_at(3),
+    )
     take: Literal["last", "best"] = Field(
         default="last",
         title="Which value",

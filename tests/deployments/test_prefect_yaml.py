@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -29,6 +30,19 @@ def flow_of(deployment: dict[str, Any]) -> Flow[..., Any]:
 
 def is_block(value: object) -> bool:
     return isinstance(value, dict) and "$ref" in value
+
+
+def _parts(field: dict[str, Any]) -> list[dict[str, Any]]:
+    return [field, *field.get("allOf", ()), *field.get("anyOf", ())]
+
+
+def _explained(prefix: str, fields: dict[str, Any], models: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The dotted name and the explanation of each field; one that is a model may be explained by that."""
+    for name, field in fields.items():
+        inner = [models[ref["$ref"].rpartition("/")[2]] for ref in _parts(field) if "$ref" in ref]
+        yield prefix + name, field.get("description") or "".join(model.get("description", "") for model in inner)
+        for model in inner:
+            yield from _explained(f"{prefix}{name}.", model.get("properties", {}), models)
 
 
 def entrypoint(deployment: dict[str, Any]) -> str:
@@ -64,6 +78,15 @@ def test_its_values_are_ones_that_the_run_form_accepts(deployment: dict[str, Any
     schema["properties"] = {name: schema["properties"][name] for name in values}
     schema["required"] = [name for name in schema.get("required", []) if name in values]
     validate(values, schema, raise_on_error=True)
+
+
+@each
+def test_every_field_of_its_form_is_explained(deployment: dict[str, Any]) -> None:
+    schema = flow_of(deployment).parameters.model_dump()
+    texts = dict(_explained("", schema["properties"], schema.get("definitions", {})))
+    assert [name for name, text in texts.items() if not text] == []
+    # the old UI reads them as Markdown, where what is between two asterisks is set in italics, without them
+    assert [name for name, text in texts.items() if text.count("*") > 1] == []
 
 
 @each

@@ -9,7 +9,7 @@ from typing import Any
 from blocks.clusters.job import Cause, JobState
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes.failure import Ended, failure, taken_away
-from blocks.clusters.kubernetes.jobset import is_made
+from blocks.clusters.kubernetes.jobset import is_held, is_made
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.times import read_time
 
@@ -97,7 +97,7 @@ def diagnose(
         return replace(_ended(taken), fleeting=True)
     if "Complete" in conditions or phase == "Succeeded":
         return Diagnosis(JobState.COMPLETED, cause=Cause.COMPLETED, exit_code=0)
-    over = phase == "Failed" or (pod is None and ("Failed" in conditions or job["spec"].get("suspend")))
+    over = phase == "Failed" or (pod is None and ("Failed" in conditions or is_held(job)))
     if stopping and over:
         code = failure(pod, annotations).exit_code if pod else None
         return Diagnosis(JobState.STOPPED, "Stopped on request.", Cause.STOPPED, code)

@@ -126,10 +126,9 @@ class KubernetesJobs:
         status = self._observer.status(job, pods)
         if not status.live:
             return status
-        stop: Json = {"metadata": {"annotations": {marks.STOP: write_time(datetime.now(UTC))}}}
-        if not _are_placed(job, pods):
-            stop["spec"] = {"suspend": True}
-        self._patch(job, stop)
+        asked = {marks.STOP: write_time(datetime.now(UTC))}
+        with _unless_over():
+            self._workloads.note(job, asked, end=not _are_placed(job, pods))
         kill_at = time.monotonic() + grace_seconds + (_TOLD_SECONDS if grace_seconds else 0)
         delete_at = kill_at + 15
         told: list[bool] = []
@@ -140,7 +139,8 @@ class KubernetesJobs:
                 return status
             paths = [self._place.pod(pod["metadata"]["name"]) for pod in pods]
             if not _are_placed(job, pods):
-                self._patch(job, {"spec": {"suspend": True}})
+                with _unless_over():
+                    self._workloads.note(job, asked, end=True)
             elif not told:
                 told = [self._tell(path) for path in paths]
             elif time.monotonic() >= delete_at:
@@ -246,10 +246,6 @@ class KubernetesJobs:
         for container in _running_containers(pod):
             with contextlib.suppress(SlipwayError, OSError):
                 execute(self._api, self._place, pod["metadata"]["name"], container, ["sh", "-c", "kill -9 -1"], b"", 10)
-
-    def _patch(self, job: Json, change: Json) -> None:
-        with _unless_over():
-            self._workloads.patch(job, change)
 
     def _tell(self, pod: str) -> bool:
         """Tell a pod to end, by a deadline that is over."""

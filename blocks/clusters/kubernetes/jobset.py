@@ -16,6 +16,8 @@ _GROUP = "n"
 """Its one group of Jobs, whose name is in the name of every pod."""
 _LONGEST = 49
 """JobSet appends `-n-0`, and Kubernetes a number and five characters: 63 for a thousand nodes."""
+NEVER = {"activeDeadlineSeconds": 0}
+"""Of a Job: over before it begins."""
 _CONDITIONS = {"Completed": "Complete", "Failed": "Failed"}
 
 
@@ -79,6 +81,12 @@ def is_jobset(job: Json) -> bool:
 def is_made(job: Json) -> bool:
     """Whether there is a Job: a JobSet's controller makes it."""
     return not is_jobset(job) or "child" in job
+
+
+def is_held(job: Json) -> bool:
+    """Whether it is suspended, and its Job can not start any more: a JobSet may have yet to suspend or make it."""
+    spec = job["spec"]
+    return bool(spec.get("suspend")) and (not is_jobset(job) or NEVER.items() <= spec.items())
 
 
 def uids(job: Json) -> set[str]:

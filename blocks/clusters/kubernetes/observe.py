@@ -63,12 +63,12 @@ class Observer:
             said = (warnings or self._warnings)()
             found, pod = self._together(job, pods, lambda pod: [e for e in said if _is_about(e, pod or job)])
         if found.give_up:
-            self._write_end(job, found, {"spec": {"suspend": True}})
+            self._write_end(job, found, end=True)
         elif found.fleeting:
             now = self._workloads.find(job["metadata"]["name"]) or job
             if now["spec"].get("suspend") and not job["spec"].get("suspend"):  # a queue took it back between two looks
                 return self.status(now, [], warnings)
-            self._write_end(job, found, {})
+            self._write_end(job, found)
         return job_status(job, pod, found)
 
     def _together(
@@ -106,22 +106,21 @@ class Observer:
             name = (pod["metadata"].get("labels") or {}).get(marks.NAME)
             if found := self.look_at(name) if name else None:
                 diagnosis, _ = self._together(*found, lambda pod: ())
-                self._write_end(found[0], diagnosis, {})
+                self._write_end(found[0], diagnosis)
             self._api.delete(self._place.pod(pod["metadata"]["name"]), grace_seconds=0)
 
-    def _write_end(self, job: Json, found: Diagnosis, change: Json) -> None:
-        """Write down how a job ended, with another change of it. Doing it twice is harmless."""
+    def _write_end(self, job: Json, found: Diagnosis, *, end: bool = False) -> None:
+        """Write down how a job ended, and end it where it has not. Doing it twice is harmless."""
         assert found.cause is not None
-        end = {
+        said = {
             "state": found.state,
             "cause": found.cause,
             "reason": found.reason,
             "exit_code": found.exit_code,
             "last_lines": found.last_lines,
         }
-        annotated = {"metadata": {"annotations": {marks.END: json.dumps(end)}}, **change}
         try:
-            self._workloads.patch(job, annotated)
+            self._workloads.note(job, {marks.END: json.dumps(said)}, end=end)
         except ApiError as error:
             if error.status not in (404, 403, 422):
                 raise

@@ -7,7 +7,16 @@ from typing import Any
 from blocks.clusters.errors import UsageError
 from blocks.clusters.job import Job
 from blocks.clusters.kubernetes.api import Api, ApiError
-from blocks.clusters.kubernetes.jobset import API_VERSION, child_name, is_jobset, jobset_name, parent, unwrap
+from blocks.clusters.kubernetes.jobset import (
+    API_VERSION,
+    NEVER,
+    child_name,
+    is_jobset,
+    is_made,
+    jobset_name,
+    parent,
+    unwrap,
+)
 from blocks.clusters.kubernetes.place import JOBSETS, MAY_I, Place
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 
@@ -83,9 +92,19 @@ class Workloads:
             return unwrap(self._api.post(self._place.jobsets(), made), None)
         return self._api.post(self._place.jobs(), made)
 
-    def patch(self, job: Json, change: Json) -> None:
-        """Change annotations, or suspend, or both."""
+    def note(self, job: Json, annotations: Mapping[str, str], *, end: bool = False) -> None:
+        """Write something down on it.
+
+        Args:
+            end: and suspend it for good: a queue that starts it all the same, because it has had its turn, gets no pod
+                of it. It is done once `jobset.is_held` says so: what is to come of a JobSet can not be told.
+        """
+        change: Json = {"metadata": {"annotations": dict(annotations)}}
+        if end:
+            change["spec"] = {"suspend": True} if is_jobset(job) else {"suspend": True, **NEVER}
         self._api.patch(self._path(job), change)
+        if end and is_jobset(job) and is_made(job):
+            self._api.patch(self._place.job(child_name(job["metadata"]["name"])), {"spec": NEVER})
 
     def delete(self, job: Json) -> None:
         """Delete this one, and no later one of its name; what it made goes with it."""

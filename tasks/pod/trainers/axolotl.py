@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tasks.pod.trainers.adapter import Places, Problem
-from tasks.pod.trainers.axolotl_keys import NAMES
+from tasks.pod.trainers.axolotl_keys import CALLED_ELSEWHERE, NAMES
 from tasks.pod.trainers.hf_family import HuggingFace, launch
 from tasks.pod.trainers.lora import Lora, targets_of
 from tasks.pod.trainers.references import dataset_needed, is_settled, names_dataset
@@ -46,7 +46,7 @@ class Axolotl(HuggingFace):
         return Axolotl(**options)
 
     def unknown(self, given: Mapping[str, Any]) -> list[Problem]:
-        return misspelt(given, NAMES, self.extra_keys)
+        return misspelt(given, NAMES, self.extra_keys, CALLED_ELSEWHERE)
 
     def meaning(self, given: Mapping[str, Any]) -> Iterator[Problem]:
         yield from self._datasets(given)

@@ -73,3 +73,24 @@ NAMES = frozenset(
     warmup_steps weight_decay world_size xformers_attention
     """.split()  # noqa: SIM905 - hundreds of quoted names are harder to read
 )
+
+CALLED_ELSEWHERE = {
+    "cutoff_len": "sequence_len",
+    "dataset_name": "datasets",
+    "epochs": "num_epochs",
+    "finetuning_type": "adapter",
+    "lora_rank": "lora_r",
+    "lora_target": "lora_target_modules",
+    "lr": "learning_rate",
+    "lr_scheduler_type": "lr_scheduler",
+    "max_seq_length": "sequence_len",
+    "model_name_or_path": "base_model",
+    "num_train_epochs": "num_epochs",
+    "optim": "optimizer",
+    "packing": "sample_packing",
+    "per_device_train_batch_size": "micro_batch_size",
+    "quantization_bit": "load_in_4bit",
+    "sequence_length": "sequence_len",
+    "train_batch_size": "micro_batch_size",
+}
+"""What other trainers call it → axolotl's name. It trains on without a word where it does not know a key."""

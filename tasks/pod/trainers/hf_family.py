@@ -56,7 +56,7 @@ class HuggingFace(Base):
         checked = {k: v for k, v in given.items() if (k in typed or k in OURS) and k not in told}
         found += check(checked, typed, toml=False)
         for key, example in self.required.items():
-            if key not in given and key not in told:
+            if key not in given and key not in told and not self.instead(key, given):
                 found.append(Problem(key, "is missing.", f"Add `{key}: {example}`."))
         told |= {problem.key for problem in found}
         more = [*self._model(given), *_contradictions(given), *self.meaning(given), *self.unknown(given)]
@@ -69,6 +69,10 @@ class HuggingFace(Base):
             given: the config without what is null.
         """
         yield from ()
+
+    def instead(self, key: str, given: Mapping[str, Any]) -> bool:
+        """Whether the config has something in place of a key that it lacks."""
+        return False
 
     def unknown(self, given: Mapping[str, Any]) -> list[Problem]:
         """Keys that the trainer does not know."""

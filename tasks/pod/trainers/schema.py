@@ -125,19 +125,27 @@ def check(
     return found
 
 
-def misspelt(config: Mapping[str, Any], known: Iterable[str], others: Iterable[str] = ()) -> list[Problem]:
+def misspelt(
+    config: Mapping[str, Any], known: Iterable[str], others: Iterable[str] = (), called: Mapping[str, str] | None = None
+) -> list[Problem]:
     """Keys at the top that are most likely meant to be others, for a trainer that may know more than we do.
 
     Args:
         known: names that are known to us.
         others: names that the trainer knows as well, whatever they are like.
+        called: what other trainers call it → what this one does.
     """
     names = {*known, *OURS}
     found = []
     for key in config:
-        near = None if key in names or key in set(others) else nearest(key, names, cutoff=0.9)
+        if key in names or key in set(others):
+            continue
+        own = (called or {}).get(key)
+        near = own or nearest(key, names, cutoff=0.9)
         if near is not None:
             reason = f"is no key that is known here, and is like {near}."
+            if own:
+                reason = "is no key that is known here: other trainers call something so."
             remedy = f"Write {near}; if it is the trainer's own, name it in the trainer's option extra_keys."
             found.append(Problem(key, reason, remedy))
     return found
@@ -185,7 +193,7 @@ def _meant(name: str, prefix: str, known: Mapping[str, Key]) -> str:
             key = names[near]
             return f"Did you mean {f'[{key}]' if key in tables else key}?"
     place = f"[{prefix[:-1]}]" if prefix else "the top"
-    return f"Remove it. Known in {place}: {', '.join(sorted(here))}."
+    return f"Remove it. Known in {place}: {', '.join(sorted(here)) or 'none'}."
 
 
 def _present(config: Mapping[str, Any], name: str) -> bool:

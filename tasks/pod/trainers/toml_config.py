@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 from tasks.pod.errors import BadInputError
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_DEEPEST = 32  # tables within tables
+DEEPEST = 32
+"""Tables and lists within each other."""
 _LEAF = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
@@ -27,6 +28,7 @@ def parse(text: str | bytes, source: str = "The config") -> dict[str, Any]:
     document = (_decode(text, source) if isinstance(text, bytes) else text).removeprefix("\ufeff")
     try:
         config = tomllib.loads(document)
+        check_depth(config)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         place = _PLACE.search(message)
@@ -50,6 +52,18 @@ def parse(text: str | bytes, source: str = "The config") -> dict[str, Any]:
     return config
 
 
+def check_depth(config: Mapping[str, Any]) -> None:
+    """Raises: RecursionError: tables and lists are nested deeper than what writes them down, or copies them, can go."""
+    waiting: list[tuple[Any, int]] = [(config, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise RecursionError
+        if isinstance(value, Mapping | list):
+            inner = value.values() if isinstance(value, Mapping) else value
+            waiting += [(item, depth + 1) for item in inner if isinstance(item, Mapping | list)]
+
+
 def set_keys(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A new config with some keys set; tables on the way are made, list items are named by their index.
 
@@ -59,12 +73,18 @@ def set_keys(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
             TOML.
 
     Raises:
-        BadInputError: a key is malformed, too deep, or leads through a value that is neither a table nor a list.
+        BadInputError: a key is malformed, it or its value is too deep, or it leads through a value that is neither a
+            table nor a list.
     """
+    for key, value in changes.items():
+        try:
+            check_depth({key: value})
+        except RecursionError:
+            raise BadInputError(f"{key}: the value is nested too deeply.", "Shorten it.") from None
     changed = copy.deepcopy(dict(config))
     for key, value in changes.items():
         parts = split_key(key)
-        if len(parts) > _DEEPEST:
+        if len(parts) > DEEPEST:
             raise BadInputError(f"A key of {len(parts)} parts: {key[:60]}…", "Name a key of the config.")
         place: Any = changed
         for depth, part in enumerate(parts):

@@ -11,7 +11,7 @@ from tasks.pod.trainers.lora import Lora, targets_of
 from tasks.pod.trainers.references import dataset_needed, dataset_problems, names_dataset
 from tasks.pod.trainers.schema import Key, misspelt
 
-_TRL = frozenset(
+TRL = frozenset(
     """
     activation_offloading assistant_only_loss attn_implementation bnb_4bit_quant_storage bnb_4bit_quant_type
     chat_template_path completion_only_loss dataset_config dataset_kwargs dataset_name dataset_num_proc
@@ -23,6 +23,29 @@ _TRL = frozenset(
     use_peft use_rslora
 """.split()  # noqa: SIM905
 )
+
+
+CALLED_ELSEWHERE = {
+    "adapter": "use_peft: true",
+    "base_model": "model_name_or_path",
+    "cutoff_len": "max_length",
+    "epochs": "num_train_epochs",
+    "finetuning_type": "use_peft: true",
+    "lora_rank": "lora_r",
+    "lora_target": "lora_target_modules",
+    "lora_target_linear": "lora_target_modules: all-linear",
+    "lr": "learning_rate",
+    "lr_scheduler": "lr_scheduler_type",
+    "max_seq_len": "max_length",
+    "max_seq_length": "max_length",
+    "micro_batch_size": "per_device_train_batch_size",
+    "num_epochs": "num_train_epochs",
+    "optimizer": "optim",
+    "sample_packing": "packing",
+    "sequence_len": "max_length",
+    "train_batch_size": "per_device_train_batch_size",
+}
+"""What other trainers, and TRL's earlier versions, call it → TRL's name."""
 
 
 class Transformers(HuggingFace):
@@ -60,12 +83,12 @@ class Transformers(HuggingFace):
             extra_keys: keys of the script that are like TrainingArguments' and are none.
         """
         self.program, self.interpreter = program, interpreter
-        trl = program.startswith("trl.")
-        self.arguments = tuple(arguments or (["--config", "{config}"] if trl else ["{config}"]))
+        self.trl = program.startswith("trl.")
+        self.arguments = tuple(arguments or (["--config", "{config}"] if self.trl else ["{config}"]))
         self.syntax = syntax
         self.model_key, self.dataset_key = model_key, dataset_key
         self.extra_keys = tuple(extra_keys)
-        self.required = {model_key: "org/name"} | ({dataset_key: "datasets/NAME"} if trl else {})
+        self.required = {model_key: "org/name"} | ({dataset_key: "datasets/NAME"} if self.trl else {})
 
     def _with(self, options: Mapping[str, Any]) -> "Transformers":
         return Transformers(**options)
@@ -76,10 +99,16 @@ class Transformers(HuggingFace):
             yield from dataset_problems(self.dataset_key, dataset)
         elif dataset is not None:
             yield Problem(self.dataset_key, f"must be text, is {dataset!r}.", "Write datasets/NAME.")
+        if self.trl and self.dataset_key not in given:
+            yield from _mixture(given.get("datasets"))
+
+    def instead(self, key: str, given: Mapping[str, Any]) -> bool:
+        """TRL mixes several datasets, which are listed."""
+        return key == self.dataset_key and self.trl and bool(given.get("datasets"))
 
     def unknown(self, given: Mapping[str, Any]) -> list[Problem]:
         own = {self.model_key, self.dataset_key, *self.extra_keys}
-        return misspelt(given, hf_arguments.NAMES | _TRL | own)
+        return misspelt(given, hf_arguments.NAMES | TRL | own, called=CALLED_ELSEWHERE if self.trl else {})
 
     def trains_adapters(self, config: Mapping[str, Any]) -> bool:
         return bool(config.get("use_peft"))
@@ -101,3 +130,16 @@ class Transformers(HuggingFace):
         program = [self.program] if self.program.endswith(".py") else ["-m", self.program]
         arguments = [argument.replace("{config}", config_path) for argument in self.arguments]
         return launch([*program, *arguments], config_path, gpus, nodes, self.interpreter)
+
+
+def _mixture(entries: Any) -> Iterator[Problem]:
+    if entries is None:
+        return
+    if not isinstance(entries, list):
+        yield Problem("datasets", f"must be a list, is {entries!r}.", "Write - path: /volume/datasets/NAME/VERSION.")
+        return
+    for place, entry in enumerate(entries):
+        path = entry.get("path") if isinstance(entry, Mapping) else None
+        if not (isinstance(path, str) and path.startswith("/volume/")):
+            reason = f"is no place on the volume, and a run is offline: {path!r}."
+            yield Problem(f"datasets.{place}.path", reason, "Stage it, and write /volume/datasets/NAME/VERSION.")

@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tasks.pod.errors import BadInputError
+from tasks.pod.trainers.toml_config import DEEPEST
 
 if TYPE_CHECKING:
     import yaml
@@ -87,16 +88,20 @@ def _checked(config: Any, source: str, example: str) -> dict[str, Any]:
         raise BadInputError(f"{source} is empty.", "Write the trainer's config into it.")
     if not isinstance(config, dict):
         raise BadInputError(f"{source} is no mapping of keys to values.", f"Write it as {example}.")
-    try:
-        check_values(config, source)
-    except RecursionError:
-        raise BadInputError(f"{source} contains itself, or is nested too deeply.", "Mend that place.") from None
+    check_values(config, source)
     return config
 
 
 def check_values(config: dict[str, Any], source: str = "The config") -> None:
     """Raises: BadInputError: a value that JSON, and so a run's record, can not have; names its key."""
-    for count, (path, value) in enumerate(_values(config, "")):
+    try:
+        _check_values(config, source)
+    except RecursionError:
+        raise BadInputError(f"{source} contains itself, or is nested too deeply.", "Mend that place.") from None
+
+
+def _check_values(config: dict[str, Any], source: str) -> None:
+    for count, (path, value) in enumerate(_values(config, "", 0)):
         if count > _MOST_VALUES:
             raise BadInputError(f"{source} has more than {_MOST_VALUES:,} values.", "Use fewer aliases.")
         if value is _BAD_KEY:
@@ -110,17 +115,19 @@ def check_values(config: dict[str, Any], source: str = "The config") -> None:
 _BAD_KEY = object()
 
 
-def _values(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _values(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    if depth > DEEPEST:
+        raise RecursionError
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
                 yield f"{path}{key!r}", _BAD_KEY
                 return
-            yield from _values(inner, f"{path}{key}." if isinstance(inner, dict) else f"{path}{key}")
+            yield from _values(inner, f"{path}{key}." if isinstance(inner, dict) else f"{path}{key}", depth + 1)
     elif isinstance(value, list):
         for place, inner in enumerate(value):
             here = f"{path.rstrip('.')}.{place}"
-            yield from _values(inner, f"{here}." if isinstance(inner, dict) else here)
+            yield from _values(inner, f"{here}." if isinstance(inner, dict) else here, depth + 1)
     else:
         yield path, value
 

@@ -45,6 +45,17 @@ def test_stage_and_train(yard: Slipway, demo_assets: Path, prefect_server: dict[
     assert yard("volumes", "list", "-o", "json").json[0]["size"] == 2 * 2**30
 
 
+def test_a_run_that_left_no_checkpoint_says_so(
+    yard: Slipway, demo_assets: Path, prefect_server: dict[str, str]
+) -> None:
+    text = (yard.folder / "finetune.toml").read_text()
+    (yard.folder / "bare.toml").write_text(text[: text.index("[ckpt]")])
+    source = f"harbour={demo_assets / 'harbour'}"
+    trained = yard.process("train", "bare.toml", "--name", "bare", "--dataset", source, env=prefect_server)
+    assert trained.code == 0, trained
+    assert "run bare left no complete checkpoint: it can be neither forked nor exported" in trained.err
+
+
 def test_ctrl_c_leaves_the_run_going_and_says_how_to_stop_it(yard: Slipway, prefect_server: dict[str, str]) -> None:
     process = yard.start(*SLOW, "--name", "long", env=prefect_server)
     _wait(lambda: _steps(yard, "long") > 0)

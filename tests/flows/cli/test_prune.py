@@ -63,7 +63,7 @@ def test_the_grace_time_is_a_quarter_of_an_hour(slipway: Slipway, layout: Layout
 
 
 def test_what_can_not_be_is_refused(slipway: Slipway, layout: Layout) -> None:
-    slipway("prune", "v", "--run", "x", "--dry-run").refused(1, "no run 'x'", "r, f")
+    slipway("prune", "v", "--run", "x", "--dry-run").refused(1, "no run 'x'", "f, r")
     slipway("prune", "w").refused(1, "'w'")
     assert slipway("prune", "v", "--keep-last", "0").code == 2
 

@@ -56,6 +56,23 @@ def test_what_cannot_work_is_refused_with_its_name(
         assert word in f"{item.detail} {item.remedy}"
 
 
+def test_a_volume_that_is_being_deleted_is_no_place_for_a_run(
+    desk: Desk, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.record(desk.request("r"))
+
+    def killed(*_: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr("blocks.clusters.local.volumes.remove_tree", killed)
+    with pytest.raises(InterruptedError):
+        cluster.volumes.delete("v")
+
+    item = desk.plan(desk.request("again")).blocked[0]
+    assert (item.subject, item.remedy) == ("volume v", "Name another volume.")
+    assert item.detail.startswith("is deleting")
+
+
 def test_a_volume_too_small_for_what_is_to_be_staged_is_refused(desk: Desk, cluster: LocalCluster) -> None:
     fresh = blocked(desk.plan(desk.request("r", volume_size="1Mi")))
     cluster.volumes.create("v", 2**20)

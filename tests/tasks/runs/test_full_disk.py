@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from blocks.clusters.errors import ProgramError
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.hub_access import HubAccess
 from tasks.runs.deletion import delete
@@ -175,3 +176,15 @@ def test_a_held_run_can_be_stopped(small_disk: Path, hub_url: str, demo_assets: 
 def launched_as_found(desk: Desk) -> Launch:
     record = read_run(desk.cluster, "v", "r")
     return Launch(record.plan, record.attempts[0], adopted=True)
+
+
+def test_a_volume_that_became_read_only_is_named_so(small_disk: Path, tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path / "cluster")
+    cluster.volumes.create("v", 2**30)
+    cluster.volumes.path("v").rmdir()
+    cluster.volumes.path("v").symlink_to(small_disk)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    plan = {"trainer": {"metrics": "m"}, "created_at": 1, "resolved": {}}
+    with pytest.raises(ProgramError, match="The volume is read-only: ") as said:
+        cluster.call("v", "runs.claim", {"run": "r", "plan": plan}, writable=True)
+    assert "Traceback" not in str(said.value)

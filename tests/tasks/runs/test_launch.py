@@ -10,10 +10,12 @@ from blocks.clusters.errors import ProgramError
 from blocks.clusters.job import JobState
 from blocks.clusters.local.cluster import LocalCluster
 from blocks.hub_access import HubAccess
+from tasks.runs.ask import ask_fork
 from tasks.runs.claim import claim
-from tasks.runs.follow import follow
+from tasks.runs.follow import Progress, follow
 from tasks.runs.job import RUN_LABEL, job_name
-from tasks.runs.launch import launch, prepare, read_run, stop
+from tasks.runs.launch import launch, prepare, read_run, stop, write_end
+from tasks.runs.records import End
 from tasks.stages.stage import STAGE_LABEL
 from tests.tasks.conftest import Desk
 
@@ -39,6 +41,20 @@ def test_a_run_on_a_volume_that_was_made_again_is_another_run(desk: Desk, cluste
     assert again.launch.attempt.started or again.end is not None
     assert [c["step"] for c in again.checkpoints if c["verdict"] == "complete"] == [4, 8, 12]
     assert len(cluster.jobs.find({RUN_LABEL: "r"})) == 2
+
+
+def test_a_volume_that_was_moved_has_all_its_runs_and_checkpoints(
+    desk: Desk, cluster: LocalCluster, demo_assets: Path, tmp_path: Path
+) -> None:
+    desk.train(desk.request("r"))
+    desk.train(desk.fork("r", "held", step=4))
+    (tmp_path / "cluster").rename(tmp_path / "elsewhere")
+    moved = Desk(LocalCluster(tmp_path / "elsewhere", poll_seconds=0.1), desk.hub, demo_assets)
+
+    again, longer = moved.train(moved.request("r")), moved.train(moved.fork("held", "longer", max_steps=16))
+
+    assert again.end is not None and (again.end.state, again.launch.attempt.attempt) == ("completed", 1)
+    assert longer.end is not None and longer.end.state == "completed" and max(longer.curve) == 16
 
 
 def test_a_run_stopped_between_prepare_and_submit_never_starts(desk: Desk, cluster: LocalCluster) -> None:
@@ -161,3 +177,46 @@ def test_a_trainer_that_saves_elsewhere_is_followed_to_its_end_and_told_of(
     assert done.end is not None and done.end.state == "completed"
     assert len(said) == 1 and said[0].startswith("checkpoints is not on the volume: a link leads out")
     assert [(c["path"], c["verdict"]) for c in done.checkpoints] == [("checkpoints", "unknown")]
+
+
+def test_nothing_is_written_down_on_a_volume_that_was_emptied_or_is_not_mounted(
+    desk: Desk, cluster: LocalCluster
+) -> None:
+    launched = desk.launch(desk.request("r", max_steps=200, pace__step_seconds=0.1))
+    other = desk.record(desk.request("other"))
+    volume = cluster.volumes.path("v")
+    away = volume.with_name("away")
+
+    def unmount(progress: Progress) -> None:
+        if not away.exists():
+            volume.rename(away)
+            volume.mkdir()
+
+    with pytest.raises(ProgramError, match="No run is on record on this volume any more"):
+        follow(cluster, [launched], unmount)
+    end = End(state="lost", cause="lost", reason="")
+    with pytest.raises(ProgramError, match="'r' is no longer on record"):
+        write_end(cluster, launched.plan, 1, end)
+    assert not (volume / ".slipway").exists()
+
+    cluster.jobs.stop(launched.job)
+    shutil.rmtree(volume)
+    away.rename(volume)
+    assert stop(cluster, "v", "r", reason="x") is not None
+    assert read_run(cluster, "v", "other").plan == other
+
+
+def test_a_step_that_is_elsewhere_is_not_forked_whoever_vouches_for_it(
+    desk: Desk, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    desk.train(desk.request("r"))
+    step = cluster.volumes.path("v") / "runs/r/checkpoints/step_12"
+    step.rename(tmp_path / "step_12")
+    step.symlink_to(tmp_path / "step_12")
+
+    for chosen in ("latest", 12):
+        fork = ask_fork(cluster, "v", "r", "f", step=chosen, changes={"max_steps": 20}, trust=("checkpoints/step_12",))
+        plan = desk.plan(fork)
+        (blocked,) = [item for item in plan.blocked if item.subject == "checkpoint"]
+        assert "a link leads out of the run's directory" in blocked.detail and "--trust" not in blocked.remedy
+    assert not desk.plan(desk.fork("r", "f", step=8, max_steps=20)).blocked

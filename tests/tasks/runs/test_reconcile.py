@@ -1,9 +1,11 @@
 """What reconcile finds on a volume, and what it leaves alone."""
 
+import json
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from blocks.clusters.job import JobState
+from tasks.pod.layout import Layout
 from tasks.runs.job import job_name
 from tasks.runs.launch import read_run, write_end
 from tasks.runs.reconcile import orphaned_runs, take_up
@@ -35,6 +37,15 @@ def test_a_run_that_is_followed_is_left_alone(desk: Desk) -> None:
     launched = desk.launch(desk.request("a", max_steps=1000, pace__step_seconds=0.1))
     desk.cluster.call(desk.volume, "runs.followed", {"runs": ["a"]}, writable=True)
     assert orphaned_runs(desk.cluster, desk.volume, timedelta(seconds=30), set()) == []
+    desk.cluster.jobs.stop(launched.job)
+
+
+def test_a_clock_that_was_set_back_does_not_hide_a_run_that_nobody_follows(desk: Desk) -> None:
+    launched = desk.launch(desk.request("a", max_steps=1000, pace__step_seconds=0.1))
+    followed = Layout(desk.cluster.volumes.path(desk.volume)).records("a") / "followed.json"
+    followed.write_text(json.dumps({"at": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}))
+    assert orphaned_runs(desk.cluster, desk.volume, timedelta(hours=2), set()) == []
+    assert [r.run for r in orphaned_runs(desk.cluster, desk.volume, timedelta(minutes=30), set())] == ["a"]
     desk.cluster.jobs.stop(launched.job)
 
 

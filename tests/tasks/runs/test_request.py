@@ -67,3 +67,11 @@ def test_what_a_record_can_not_keep_is_refused_and_not_passed_on_as_something_el
         ask_run("r", line, TrainerSettings(kind="tiny"), volume="v")
     with pytest.raises(BadInputError, match="finite"):
         ask_run("r", "a.b = 1", TrainerSettings(kind="tiny"), volume="v", changes={"a.b": float("nan")})
+
+
+def test_a_change_that_is_nested_too_deeply_is_refused() -> None:
+    deep: object = 1
+    for _ in range(3000):
+        deep = [deep]
+    with pytest.raises(BadInputError, match="nested too deeply"):
+        ask_run("r", "[model]\nname = 'a/b'", TrainerSettings(kind="tiny"), changes={"x": deep}, volume="v")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from blocks.clusters.errors import SlipwayError, UsageError
+from tasks.pod.errors import BadInputError
 from tasks.sweeps.ask import read_search, read_sweep_file
 from tasks.sweeps.plan import make_sweep_plan
 from tests.tasks.sweeps.conftest import SweepDesk, search
@@ -66,7 +67,7 @@ def test_a_file_is_read_with_axes_written_either_way(tmp_path: Path) -> None:
 def test_what_a_file_can_not_say_is_named(tmp_path: Path, change: tuple[str, str], words: str) -> None:
     path = tmp_path / "sweep.toml"
     path.write_text(FILE.replace(*change))
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises((UsageError, BadInputError), match=words):
         read_sweep_file(path)
 
 

@@ -57,9 +57,9 @@ class PrimeRL(Base):
         return parse(text)
 
     def problems(self, config: Mapping[str, Any]) -> list[Problem]:
-        if rl.is_rl(config):
-            return _each_once(rl.problems(config, self.extra_keys, self.rl_reads_volume))
         moved = [problem for problem in _moved(config) if problem.key not in self.extra_keys]
+        if rl.is_rl(config):
+            return _each_once([*moved, *rl.problems(config, self.extra_keys, self.rl_reads_volume)])
         known = {**SFT, **{key: Key("any") for key in (*MOVED, *self.extra_keys)}}
         return _each_once([*moved, *check(config, known), *sft.meaning(config)])
 

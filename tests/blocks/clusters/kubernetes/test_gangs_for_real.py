@@ -44,6 +44,20 @@ def pod_of_node(k8s: KubernetesBench, node: int) -> str:
     return name
 
 
+def stays_ended(k8s: KubernetesBench) -> None:
+    """Also when a queue starts what it has admitted, as Kueue does with every such job that it finds suspended."""
+    said, counted = k8s.status("one"), job_status(k8s).get("failed", 0)
+    k8s.suspend("one", False)
+    failed = k8s.wait(lambda: [c for c in job_status(k8s)["conditions"] if c["type"] == "Failed"], "its Job to fail")
+    assert failed[0]["reason"] == "DeadlineExceeded"
+    assert (pods(k8s), job_status(k8s).get("failed", 0)) == ([], counted), "there was no pod"
+    assert k8s.status("one").state == said.state
+
+
+def job_status(k8s: KubernetesBench) -> Any:
+    return k8s.real.api.get(Place(k8s.cluster.owner).job(made(k8s)))["status"]
+
+
 def test_each_node_knows_its_number_and_where_the_first_one_is(k8s: KubernetesBench) -> None:
     code = (
         "import os, socket\n"
@@ -168,7 +182,7 @@ def test_a_queue_holds_all_of_it_back_and_may_take_it_back(k8s: KubernetesBench)
         k8s.until("one", JobState.QUEUED)
         k8s.wait(lambda: pods(k8s) == [], "its pods to go")
     assert k8s.cluster.jobs.stop("one").state == JobState.STOPPED
-    assert pods(k8s) == []
+    stays_ended(k8s)
 
 
 def test_a_killed_submitters_gang_is_adopted_and_another_request_refused(k8s: KubernetesBench) -> None:
@@ -185,6 +199,23 @@ def test_a_killed_submitters_gang_is_adopted_and_another_request_refused(k8s: Ku
     assert len(pods(k8s)) == 2
     with pytest.raises(ConflictError, match="asked for differently"):
         k8s.cluster.jobs.submit(k8s.job("one", SLEEP, nodes=2, request_hash="other"))
+
+
+def test_several_that_submit_it_at_once_make_it_once(k8s: KubernetesBench) -> None:
+    code = (
+        "sys.stdin.readline()\n"
+        "job = Job(name='one', request_hash='asked', command=('sleep', '600'), cpus=0.1, nodes=2)\n"
+        "print(cluster.jobs.submit(job).uid)"
+    )
+    submitters = [k8s.elsewhere(f"print('ready', flush=True)\n{code}") for _ in range(3)]
+    assert [submitter.stdout.readline() for submitter in submitters if submitter.stdout] == ["ready\n"] * 3
+    for submitter in submitters:
+        assert submitter.stdin
+        submitter.stdin.write("go\n")
+        submitter.stdin.flush()
+    said = {submitter.communicate(timeout=120)[0] for submitter in submitters}
+    assert said == {f"{k8s.until('one', JobState.RUNNING).uid}\n"}
+    assert len(pods(k8s)) == 2
 
 
 @pytest.mark.parametrize("name", ["n" * 56, "1" + "-n" * 20])
@@ -205,6 +236,7 @@ def test_what_is_given_up_holds_nothing(k8s: KubernetesBench) -> None:
     ended = k8s.ended("one")
     assert (ended.state, ended.cause) == (JobState.FAILED, Cause.START), ended
     k8s.wait(lambda: pods(k8s) == [], "its pods to go")
+    stays_ended(k8s)
     assert k8s.status("one").reason == ended.reason
 
 

@@ -114,13 +114,16 @@ def test_how_it_ended_outlives_its_job(condition: str, state: JobState) -> None:
     assert diagnose(unwrap(jobset, None), None, SETTINGS, NOW).state == state
 
 
-def test_until_its_job_is_suspended_too_it_is_not_stopped() -> None:
+def test_until_its_job_is_there_and_can_not_start_any_more_it_is_not_stopped() -> None:
     jobset = jobset_of(gang())
     child = child_of(jobset)
     jobset["metadata"]["annotations"][marks.STOP] = "2026-01-01T12:00:00Z"
     jobset["spec"]["suspend"] = True
     assert diagnose(unwrap(jobset, child), None, SETTINGS, NOW).state.live
+    assert diagnose(unwrap(jobset, None), None, SETTINGS, NOW).state.live
     child["spec"]["suspend"] = True
+    assert diagnose(unwrap(jobset, child), None, SETTINGS, NOW).state.live
+    child["spec"]["activeDeadlineSeconds"] = 0
     assert diagnose(unwrap(jobset, child), None, SETTINGS, NOW).state == JobState.STOPPED
 
 

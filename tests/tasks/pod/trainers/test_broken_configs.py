@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from tasks.pod.trainers import axolotl_keys, hf_arguments, transformers
+from tasks.pod.trainers.axolotl import Axolotl
+from tasks.pod.trainers.table import adapter
 from tests.tasks.pod.trainers.configs import GONE, GOOD, told
 
 
@@ -19,6 +22,7 @@ def test_configs_in_the_shape_of_public_ones_have_no_problems(name: str) -> None
         ("trl", {"learning_rate": "2e-5", "save_steps": "100"}),
         ("trl", {"my_own_argument": [1, 2], "deepspeed": "ds.json"}),
         ("trl", {"dataset_name": "/volume/datasets/chat/v2", "use_peft": True, "lora_r": 8}),
+        ("trl", {"dataset_name": GONE, "datasets": [{"path": "/volume/datasets/a/v1"}, {"path": "/volume/data/b"}]}),
         ("trl", {"resume_from_checkpoint": "/volume/runs/a/checkpoint-300"}),
         ("trl", {"resume_from_checkpoint": True, "save_steps": 0.1}),
         ("trl", {"load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 50}),
@@ -51,6 +55,18 @@ BROKEN: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("trl", {"dataset_name": "HuggingFaceH4/no_robots"}, "dataset_name", "no dataset on the volume", "Stage it"),
     ("trl", {"dataset_name": GONE}, "dataset_name", "is missing", "datasets/NAME"),
     ("trl", {"learning_rat": 1}, "learning_rat", "like learning_rate", "extra_keys"),
+    ("trl", {"max_seq_length": 2048}, "max_seq_length", "other trainers", "max_length"),
+    ("trl", {"dataset_name": GONE, "datasets": [{"path": "org/chat"}]}, "datasets.0.path", "on the volume", "Stage it"),
+    ("trl", {"dataset_name": GONE, "datasets": "org/chat"}, "datasets", "must be a list", "/volume/datasets"),
+    ("axolotl", {"sequence_length": 4096}, "sequence_length", "other trainers", "sequence_len"),
+    (
+        "axolotl",
+        {"per_device_train_batch_size": 2},
+        "per_device_train_batch_size",
+        "other trainers",
+        "micro_batch_size",
+    ),
+    ("prime-rl-rl", {"wandb": {"project": "p"}}, "wandb", "earlier versions", "[monitors.wandb]"),
     ("trl", {"learning_rate": "fast"}, "learning_rate", "must be a number", "2.0e-5"),
     ("trl", {"max_steps": 1.5}, "max_steps", "whole number", "1000"),
     ("trl", {"per_device_train_batch_size": 0}, "per_device_train_batch_size", "of at least 1", "8"),
@@ -166,3 +182,14 @@ def test_a_broken_config_is_told_by_key_reason_and_remedy(
     assert problems[0].startswith(f"{key}: ")
     assert reason in problems[0]
     assert remedy in problems[0]
+
+
+def test_what_other_trainers_call_something_is_no_name_of_this_one() -> None:
+    assert not axolotl_keys.CALLED_ELSEWHERE.keys() & {*axolotl_keys.NAMES, *Axolotl.typed}
+    assert not transformers.CALLED_ELSEWHERE.keys() & {*hf_arguments.NAMES, *hf_arguments.TYPED, *transformers.TRL}
+
+
+def test_a_script_of_ones_own_may_call_something_as_it_likes() -> None:
+    trainer = adapter("transformers", {"program": "/app/train.py"})
+    config = trainer.parse(GOOD["trl"][2]) | {"lr": 1, "max_seq_length": 2048}
+    assert trainer.problems(config) == []

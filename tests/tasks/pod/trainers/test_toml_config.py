@@ -21,6 +21,7 @@ def test_text_and_bytes_with_or_without_a_byte_order_mark():
         ("a = 1\na = 2", "x.toml is not valid TOML: line 2, column 6: Cannot overwrite a value."),
         (b"a = 1\nb = '\xff'", "x.toml is not UTF-8: line 2, column 6: byte 0xff."),
         ("a = " + "[" * 100_000, "x.toml is not usable TOML: values are nested too deeply."),
+        ("[a" + ".a" * 3000 + "]", "x.toml is not usable TOML: values are nested too deeply."),
         ("a = " + "1" * 5_000, "x.toml is not usable TOML: Exceeds the limit"),
     ],
 )

@@ -44,6 +44,7 @@ def test_anchors_and_merges_are_resolved() -> None:
         ("a: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("a: &a [*a]", "contains itself"),
         ("a: " + "[" * 5000, "nested too deeply"),
+        ("a: " + "[" * 60 + "]" * 60, "nested too deeply"),
         (BOMB, "more than 100,000 values"),
     ],
 )
