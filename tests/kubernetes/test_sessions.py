@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import pytest
 
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
-from tests.cluster.access import TestCluster, api_server_away, kill_processes_of
+from tests.cluster.access import NAMESPACES, TestCluster, api_server_away, kill_processes_of
+from tests.cluster.accounts import make_account, rules, write_kubeconfig
 from tests.flows.cli.conftest import Slipway
 from tests.flows.cli.person import Person
 from tests.kubernetes.waiting import wait_until
@@ -114,6 +117,78 @@ def test_an_api_server_that_goes_away_under_a_shell_and_a_put(slipway: Slipway, 
     assert (put.returncode, err.count("it goes on where it was")) == (0, 1), err
     assert slipway("volumes", "get", "shelf", "large", "back").code == 0
     assert (slipway.folder / "back").read_bytes() == (slipway.folder / "large").read_bytes()
+
+
+@pytest.fixture
+def log_in(slipway: Slipway, kubernetes: TestCluster, owner: str, tmp_path: Path) -> Callable[[], None]:
+    """Has the command line use an account with the rights of a person; called again, its token is a new one."""
+    admin, kubeconfig = kubernetes.connect(owner).api, tmp_path / "kubeconfig"
+    make_account(admin, owner, "person", rules("owner/roles.yaml", "slipway"))
+    settings = slipway.folder / "slipway.toml"
+    settings.write_text(settings.read_text().replace(kubernetes.kubeconfig, str(kubeconfig)))
+    account = f"{NAMESPACES}/{owner}/serviceaccounts/person"
+
+    def anew() -> None:
+        if admin.find(account) is None:
+            admin.post(account.removesuffix("/person"), {"metadata": {"name": "person"}})
+        write_kubeconfig(kubeconfig, admin, owner, "person")
+        wait_until(lambda: slipway("volumes", "list").code == 0)
+
+    anew()
+    return anew
+
+
+def _log_out(slipway: Slipway, admin: KubernetesCluster) -> None:
+    admin.api.delete(f"{NAMESPACES}/{admin.owner}/serviceaccounts/person")
+    wait_until(lambda: slipway("volumes", "list").code == 1)  # once the API server has forgotten the token
+
+
+def test_credentials_that_end_under_a_put_cost_nothing_that_has_arrived(
+    slipway: Slipway, kubernetes: TestCluster, owner: str, log_in: Callable[[], None]
+) -> None:
+    admin = kubernetes.connect(owner)
+    (slipway.folder / "large").write_bytes(os.urandom(1 << 20) * 300)
+    put = slipway.start("volumes", "put", "shelf", "large")
+
+    def arrived() -> int:
+        return int(admin.call("shelf", "volume.usage", {})["used_bytes"])
+
+    wait_until(lambda: arrived() > 32 << 20)
+    put.send_signal(signal.SIGSTOP)
+    _log_out(slipway, admin)
+    (session,) = [session.id for session in admin.sessions.list() if not session.internal]
+    admin.sessions.stop(session)
+    put.send_signal(signal.SIGCONT)
+    _, err = put.communicate(timeout=120)
+    assert put.returncode == 1
+    (said,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert "have expired. Log in again" in said and "the same command goes on from there" in said
+
+    kept = arrived()
+    log_in()
+    assert kept > 32 << 20
+    assert slipway("volumes", "put", "shelf", "large").code == 0
+    assert slipway("volumes", "get", "shelf", "large", "back").code == 0
+    assert (slipway.folder / "back").read_bytes() == (slipway.folder / "large").read_bytes()
+
+
+def test_credentials_that_end_under_a_shell_leave_it_and_its_exit_code(
+    slipway: Slipway, kubernetes: TestCluster, owner: str, log_in: Callable[[], None]
+) -> None:
+    admin = kubernetes.connect(owner)
+    shell = slipway.start(
+        "volumes", "ssh", "shelf", "--", "sh", "-c", "echo up; until [ -e over ]; do sleep 1; done; exit 7"
+    )
+    assert shell.stdout and shell.stdout.readline() == "up\n"
+    _log_out(slipway, admin)
+    (session,) = [session.id for session in admin.sessions.list() if not session.internal]
+    touching = admin.sessions.attach(session, ["touch", "over"], None)
+    while touching.read() is not None:
+        pass
+    assert touching.wait() == 0
+    _, err = shell.communicate(timeout=120)
+    assert shell.returncode == 7
+    assert err.splitlines()[-1].startswith(f"Session {session} is left to end by itself: ") and "Log in" in err
 
 
 def _ended_with_one_line(person: Person, modes: list[Any], session: str) -> None:
