@@ -156,7 +156,7 @@ def test_whoever_follows_waits_for_good_credentials_and_says_so_once(guarded: Gu
     found: list[object] = []
     following = threading.Thread(target=lambda: found.append(cluster.volumes.list()))
     following.start()
-    refusals = len(guarded.asked) + 3
+    refusals = len(guarded.asked) + 2
     while len(guarded.asked) < refusals:
         time.sleep(0.05)
     (tmp_path / "token").write_text("better")
