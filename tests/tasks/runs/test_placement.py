@@ -79,7 +79,8 @@ def test_a_live_run_keeps_its_copy_on_the_node_also_without_its_supervisor(
     launched = desk.launch(_reading(desk.request("long", max_steps=400, pace__step_seconds=0.05), placement="node"))
     cache = NodeCache(tmp_path / "node", MANY)
     try:
-        _wait_for(lambda: read_run(cluster, "v", "long").attempts[0].weights)
+        # Its program, not only its init command before it: what is killed between the two begins none.
+        _wait_for(lambda: any(cluster._root.glob("volumes/*/v/runs/long/metrics.jsonl")))
         assert [entry["in_use"] for entry in cache.entries()] == [["long.1"]]
         supervisor = Place(cluster._root, "me", launched.job).supervisor()
         assert supervisor
