@@ -11,6 +11,8 @@ from deployments.stack import Stack
 
 
 def main() -> None:
+    if sys.argv[1:]:
+        sys.exit(f"{__doc__}\n\nThere are no options. One alone: python -m benchmarks.NAME; see docs/benchmarks.md.")
     print(machine())
     with tempfile.TemporaryDirectory() as folder:
         stack = Stack(Path(folder), usual_ports=False)

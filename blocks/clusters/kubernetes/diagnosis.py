@@ -24,6 +24,7 @@ class Diagnosis:
         give_up: Kubernetes would go on waiting, and it is not worth it: whoever sees this ends the job.
         fleeting: what shows it is about to go: whoever sees this writes it down.
         unexplained: it waits, and only the events of its Job or pod may say what for.
+        queued: it waits in a queue, which may say what for.
     """
 
     state: JobState
@@ -34,6 +35,7 @@ class Diagnosis:
     give_up: bool = False
     fleeting: bool = False
     unexplained: bool = False
+    queued: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,9 @@ def _failed_without_a_pod(condition: Json) -> Diagnosis:
 def _without_a_pod(job: Json, now: datetime, events: Sequence[Json]) -> Diagnosis:
     if job["spec"].get("suspend"):
         queue = (job["metadata"].get("labels") or {}).get(marks.QUEUE)
-        return Diagnosis(JobState.QUEUED, f"waits in the queue {queue}" if queue else "is suspended")
+        if queue:
+            return Diagnosis(JobState.QUEUED, f"waits in the queue {queue}", queued=True)
+        return Diagnosis(JobState.QUEUED, "is suspended")
     if refusals := [e["message"] for e in events if e.get("reason") in _NOT_MADE]:
         said = refusals[-1]
         quota = "exceeded quota" in said or "failed quota" in said

@@ -1,8 +1,8 @@
 """Jobs and their pods, as the API server has them, in the port's words."""
 
-import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from blocks.clusters.kubernetes.diagnosis import Diagnosis, diagnose
 from blocks.clusters.kubernetes.jobset import uids
 from blocks.clusters.kubernetes.labels import selector
 from blocks.clusters.kubernetes.place import Place
+from blocks.clusters.kubernetes.said import Said
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.times import read_time
 from blocks.clusters.kubernetes.workloads import Workloads
@@ -41,8 +42,8 @@ class Observer:
         """
         jobs = self._workloads.items(wanted)
         pods = self._pods(wanted) if jobs else {}
-        warnings = functools.cache(self._warnings)  # of all, once, and only if one needs them
-        return [self.status(job, _of(job, pods), warnings) for job in sorted(jobs, key=_age)]
+        said = Said(self._api, self._place)
+        return [self.status(job, _of(job, pods), said) for job in sorted(jobs, key=_age)]
 
     def look_at(self, name: str) -> tuple[Json, list[Json]] | None:
         """A Job of ours and its pods, one a node."""
@@ -51,23 +52,25 @@ class Observer:
             return None
         return job, _of(job, self._pods(selector({**marks.OURS, marks.KIND: "job", marks.NAME: name})))
 
-    def status(self, job: Json, pods: Sequence[Json], warnings: Callable[[], list[Json]] | None = None) -> JobStatus:
+    def status(self, job: Json, pods: Sequence[Json], said: Said | None = None) -> JobStatus:
         """How a job goes.
 
         Args:
             pods: its pods, one a node.
-            warnings: all warning events of the namespace, oldest first; asked for here if they are needed.
+            said: of all jobs of the namespace, for this look.
         """
+        said = said or Said(self._api, self._place)
         found, pod = self._together(job, pods, lambda pod: ())
         if found.unexplained:
-            said = (warnings or self._warnings)()
-            found, pod = self._together(job, pods, lambda pod: [e for e in said if _is_about(e, pod or job)])
+            found, pod = self._together(job, pods, lambda pod: [e for e in said.warnings if _is_about(e, pod or job)])
+        if found.queued and (why := said.waits.get(job["metadata"]["uid"])):
+            found = replace(found, reason=f"{found.reason}: {why}")
         if found.give_up:
             self._write_end(job, found, end=True)
         elif found.fleeting:
             now = self._workloads.find(job["metadata"]["name"]) or job
             if now["spec"].get("suspend") and not job["spec"].get("suspend"):  # a queue took it back between two looks
-                return self.status(now, [], warnings)
+                return self.status(now, [], said)
             self._write_end(job, found)
         return job_status(job, pod, found)
 
@@ -86,13 +89,6 @@ class Observer:
             for owner in pod["metadata"].get("ownerReferences") or ():
                 found.setdefault(owner["uid"], []).append(pod)
         return {uid: gang.newest(theirs) for uid, theirs in found.items()}
-
-    def _warnings(self) -> list[Json]:
-        try:
-            events = self._api.items(self._place.events(), {"fieldSelector": "type=Warning"})
-        except ApiError:  # not everybody may
-            return []
-        return sorted(events, key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
 
     def forget_pods(self, wanted: str) -> None:
         """Delete the pods of ended jobs, which keep a claim alive; how they ended stays on record on their Jobs.

@@ -27,6 +27,9 @@ class Place:
     def jobset(self, name: str) -> str:
         return f"{self.jobsets()}/{name}"
 
+    def kueue_workloads(self, version: str) -> str:
+        return f"{KUEUE}/{version}/namespaces/{self.owner}/workloads"
+
     def pods(self) -> str:
         return f"/api/v1/namespaces/{self.owner}/pods"
 
@@ -51,6 +54,7 @@ class Place:
 
 NODES = "/api/v1/nodes"
 JOBSETS = f"/apis/{API_VERSION}"
+KUEUE = "/apis/kueue.x-k8s.io"
 MAY_I = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 

@@ -11,6 +11,7 @@ import pytest
 from blocks.clusters.job import Cause, JobState, JobStatus
 from blocks.clusters.kubernetes.place import NODES
 from tests.blocks.clusters.kubernetes.conftest import KubernetesBench
+from tests.cluster import kueue
 
 pytestmark = pytest.mark.cluster
 SLEEP = "import time; time.sleep(600)"
@@ -153,6 +154,14 @@ def test_a_pod_that_is_refused_is_told_from_one_that_waits_for_quota(k8s: Kubern
     bench.cluster.jobs.submit(k8s.job("one"))
     found = waiting(bench, "its pod is refused")
     assert "no-such-class" in found.reason and "quota" not in found.reason
+
+
+def test_what_a_queue_waits_for_is_said(k8s: KubernetesBench) -> None:
+    kueue.install(k8s.kubernetes, lambda look: k8s.wait(look, "Kueue's kind"))
+    job = k8s.cluster.jobs.submit(k8s.job("one", SLEEP, queue="team"))
+    assert waiting(k8s, "waits in the queue team").reason == "waits in the queue team"
+    kueue.queue(k8s.real.api, k8s.cluster.owner, job.uid, "insufficient unused quota for nvidia.com/gpu, 8 more needed")
+    assert waiting(k8s, "the queue team: insufficient unused quota for nvidia.com/gpu, 8 more needed").live
 
 
 def test_a_queue_is_waited_for_until_somebody_starts_the_job(k8s: KubernetesBench) -> None:
