@@ -17,6 +17,7 @@ from tasks.plans.paths import check_paths
 from tasks.plans.placement import check_placement
 from tasks.plans.plan import Blocked, Item, Mark, Plan
 from tasks.plans.sizes import check_checkpoints, count_parameters
+from tasks.pod.checkpoints.evidence import plural
 from tasks.pod.trainers.adapter import Needs
 from tasks.runs.job import job_asked
 from tasks.runs.launch import read_run
@@ -194,8 +195,7 @@ def _config(request: RunRequest, checks: Checks) -> Needs | None:
         detail = "saves weights without an optimizer: it can neither be resumed nor forked"
         checks.add(Mark.WARNING, f"trainer {trainer.kind}", detail, "Let the config save whole checkpoints.")
     if needs.gpus is not None and needs.gpus != asked.gpus:
-        asks = "1 GPU" if needs.gpus == 1 else f"{needs.gpus} GPUs"
-        detail = f"asks for {asks}, and the trainer's resources give the run {asked.gpus}."
+        detail = f"asks for {plural(needs.gpus, 'GPU')}, and the trainer's resources give the run {asked.gpus}."
         checks.add(Mark.BLOCKED, "config GPUs", detail, "Set gpus in the trainer's resources to the same number.")
     return needs
 

@@ -9,6 +9,7 @@ from blocks.clusters.size import format_size
 from blocks.hub_access import HubAccess
 from tasks.plans.content import misfit
 from tasks.plans.plan import Blocked, Mark
+from tasks.pod.checkpoints.evidence import plural
 from tasks.pod.layout import volume_relative
 from tasks.pod.trainers.adapter import Needs
 from tasks.runs.records import Dataset, Weights
@@ -149,7 +150,7 @@ def _to_stage(
             return dataset_of(asked.name, state)
     what = ""
     if found := look_at_source(cluster, volume, asked):
-        what = f": {found['files']} file{'s' if found['files'] != 1 else ''}, {format_size(found['bytes'])}"
+        what = f": {plural(found['files'], 'file')}, {format_size(found['bytes'])}"
     add(Mark.TO_DO, "dataset", f"datasets/{asked.name} is staged from {asked.source}{what}")
     return None
 

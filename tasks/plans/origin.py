@@ -8,7 +8,7 @@ from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 from tasks.plans.inputs import Add
 from tasks.plans.plan import Blocked, Mark
-from tasks.pod.checkpoints.elsewhere import ELSEWHERE
+from tasks.pod.checkpoints.elsewhere import is_elsewhere
 from tasks.pod.layout import volume_relative
 from tasks.pod.trainers.adapter import Needs
 from tasks.runs.launch import checkpoints, read_run
@@ -88,7 +88,7 @@ def choose(
         newer = [c for c in found if c["verdict"] == "unknown" and (c["step"] or 0) > good[-1]["step"]]
         if newer:
             detail = f"run {run} has a newer step that can not be proven: {newer[-1]['path']} ({newer[-1]['why']})."
-            vouch = "" if _is_elsewhere(newer[-1]) else f", or --trust {newer[-1]['path']}"
+            vouch = "" if is_elsewhere(newer[-1]["why"]) else f", or --trust {newer[-1]['path']}"
             remedy = f"Say which to take: step {good[-1]['step']} is complete{vouch}."
             raise Blocked("checkpoint", detail, remedy)
         return good[-1]
@@ -97,7 +97,7 @@ def choose(
         raise Blocked("checkpoint", f"run {run} has no step {step}.", newest)
     chosen = next((c for c in named if c in good), named[-1])
     if not _taken(chosen, run, trust):
-        open_ = chosen["verdict"] == "unknown" and not _is_elsewhere(chosen)
+        open_ = chosen["verdict"] == "unknown" and not is_elsewhere(chosen["why"])
         remedy = f"{newest} Or say --trust {chosen['path']}." if open_ else newest
         raise Blocked("checkpoint", f"step {step} of run {run} is {chosen['verdict']}: {chosen['why']}.", remedy)
     if chosen not in good:
@@ -106,15 +106,11 @@ def choose(
 
 
 def _taken(checkpoint: dict[str, Any], run: str, trust: Collection[str]) -> bool:
-    if _is_elsewhere(checkpoint):
+    if is_elsewhere(checkpoint["why"]):
         return False  # nobody can vouch for what the run does not have
     if checkpoint["verdict"] == "unknown":
         return checkpoint["path"] in trust or f"runs/{run}/{checkpoint['path']}" in trust
     return bool(checkpoint["verdict"] == "complete")
-
-
-def _is_elsewhere(checkpoint: dict[str, Any]) -> bool:
-    return bool(checkpoint["why"].startswith(ELSEWHERE))
 
 
 def _of_run(cluster: Cluster, volume: str, fork: ForkOf, trust: Collection[str]) -> dict[str, Any]:

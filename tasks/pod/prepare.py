@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod import holds, records, reserve
-from tasks.pod.checkpoints.elsewhere import ELSEWHERE, elsewhere, leads_out
+from tasks.pod.checkpoints.elsewhere import elsewhere, is_elsewhere, leads_out
 from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.verdict import Checkpoint, Report, Verdict
 from tasks.pod.errors import ChangedError, NotThereError, PodError
@@ -124,7 +124,7 @@ def _check_inputs(layout: Layout, plan: dict[str, Any]) -> None:
 
 def _check_where(run: str, home: Path, checkpoints: str, own: Report) -> None:
     """Raises: ChangedError if the run's newest checkpoints are elsewhere: it would go on from an older state."""
-    away = [c for c in own.checkpoints if c.why.startswith(ELSEWHERE)]
+    away = [c for c in own.checkpoints if is_elsewhere(c.why)]
     newest = max((_step(c) for c in own.checkpoints if c.complete), default=-1)
     newer = [c for c in away if _step(c) > newest]
     if leads_out(home / checkpoints, home):

@@ -75,7 +75,7 @@ def end(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         NotThereError: the run is on record no more: nothing is written into a directory that is another by now.
     """
     run = arguments["run"]
-    if not (layout.records(run) / "plan.json").exists():
+    if not _is_on_record(layout, run):
         raise NotThereError(f"Run {run!r} is no longer on record on this volume.", GONE)
     path = attempts_of(layout, run) / f"{int(arguments['attempt'])}.end.json"
     written, created = records.write_once(path, arguments["end"] | {"metrics": _summary(layout, run)})
@@ -141,7 +141,7 @@ def followed(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         arguments: {"runs": ids}.
     """
     for run in arguments["runs"]:
-        if not (layout.records(run) / "plan.json").exists():
+        if not _is_on_record(layout, run):
             continue
         with contextlib.suppress(OSError):  # a full disk: then it is taken up once more, which does no harm
             records.replace(layout.records(run) / _FOLLOWED, {"at": now()})
@@ -167,6 +167,10 @@ def list_runs(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
             except ChangedError as error:
                 damaged[name] = str(error)
     return {"runs": sorted(runs, key=lambda r: (r["plan"]["created_at"], r["run"])), "damaged": damaged}
+
+
+def _is_on_record(layout: Layout, run: str) -> bool:
+    return (layout.records(run) / "plan.json").exists()
 
 
 def read_plan(layout: Layout, run: str) -> dict[str, Any]:

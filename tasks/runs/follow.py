@@ -9,7 +9,7 @@ from typing import Any
 from blocks.clusters.errors import SlipwayError
 from blocks.clusters.job import JobState, JobStatus
 from blocks.clusters.port import Cluster
-from tasks.pod.checkpoints.elsewhere import ELSEWHERE
+from tasks.pod.checkpoints.elsewhere import is_elsewhere
 from tasks.pod.metrics import NOT_FINITE, by_step
 from tasks.runs.decision import gone
 from tasks.runs.held import HELD
@@ -84,7 +84,7 @@ class Progress:
         self.fresh = sorted(path for path, _ in complete - self._complete)
         self._complete |= complete
         for c in self.checkpoints:
-            if c["why"].startswith(ELSEWHERE) and c["path"] not in self._elsewhere:
+            if is_elsewhere(c["why"]) and c["path"] not in self._elsewhere:
                 self._elsewhere.add(c["path"])
                 self.warnings.append(f"{c['path']} is not on the volume: {c['why']}")
 

@@ -272,13 +272,8 @@ def _connect(
             return made
         except websocket.WebSocketBadStatusException as error:
             refusal = api.refusal(error.status_code, error.resp_body or b"")
-            if refusal.status == 403:
-                remedy = "Ask whoever runs the cluster for the right to get and to create pods/exec."
-                raise ApiError(refusal.what, remedy, refusal.status, refusal.reason) from error
-            if not isinstance(refusal, CredentialsError):
-                raise BrokenExecError(
-                    f"No program can be started in pod {pod}: {refusal.what}", "Try again."
-                ) from error
+            if refusal.status == 403 or not isinstance(refusal, CredentialsError):
+                raise _refused(pod, refusal) from error
             api.again(refusal, since, tries)
         except CredentialsError as error:
             api.again(error, since, tries)

@@ -16,25 +16,18 @@ _JOB_UID = "kueue.x-k8s.io/job-uid"
 _LONGEST = 300  # characters of a message: Kueue names each flavor of each pod set
 
 
-class Kueue:
-    """Asks for the Workloads of one namespace."""
-
-    def __init__(self, api: Api, place: Place) -> None:
-        self._api = api
-        self._place = place
-
-    def waits(self) -> dict[str, str]:
-        """UID of a job or a JobSet → what it waits for. Nothing where there is no Kueue, or it is not ours to see."""
-        try:
-            group = self._api.find(KUEUE)
-            if group is None:
-                return {}
-            found = self._api.items(self._place.kueue_workloads(group["preferredVersion"]["version"]))
-        except ApiError as error:
-            if error.status not in (403, 404):
-                raise
+def waits(api: Api, place: Place) -> dict[str, str]:
+    """UID of a job or a JobSet → what it waits for. Nothing where there is no Kueue, or it is not ours to see."""
+    try:
+        group = api.find(KUEUE)
+        if group is None:
             return {}
-        return {uid: why for workload in found if (uid := _job(workload)) and (why := wait(workload))}
+        found = api.items(place.kueue_workloads(group["preferredVersion"]["version"]))
+    except ApiError as error:
+        if error.status not in (403, 404):
+            raise
+        return {}
+    return {uid: why for workload in found if (uid := _job(workload)) and (why := wait(workload))}
 
 
 def _job(workload: Json) -> str | None:

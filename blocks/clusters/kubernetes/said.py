@@ -3,8 +3,8 @@
 from functools import cached_property
 from typing import Any
 
+from blocks.clusters.kubernetes import kueue
 from blocks.clusters.kubernetes.api import Api, ApiError
-from blocks.clusters.kubernetes.kueue import Kueue
 from blocks.clusters.kubernetes.place import Place
 
 Json = dict[str, Any]
@@ -29,4 +29,4 @@ class Said:
     @cached_property
     def waits(self) -> dict[str, str]:
         """UID of a job that a queue has not admitted → why."""
-        return Kueue(self._api, self._place).waits()
+        return kueue.waits(self._api, self._place)

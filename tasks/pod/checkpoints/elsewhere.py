@@ -16,6 +16,11 @@ def leads_out(path: Path, home: Path) -> bool:
     return not real(path).is_relative_to(real(home.parent) / home.name)
 
 
+def is_elsewhere(why: str) -> bool:
+    """Whether that is the reason of a verdict."""
+    return why.startswith(ELSEWHERE)
+
+
 def elsewhere(path: Path, shown: str, step: int | None) -> Checkpoint:
     """The verdict on what leads out.
 
