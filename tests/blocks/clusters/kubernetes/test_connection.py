@@ -16,6 +16,7 @@ from blocks.clusters.kubernetes.api import UnreachableError
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from blocks.clusters.kubernetes.credentials import CredentialsError
 from blocks.clusters.kubernetes.settings import KubernetesSettings
+from tests.blocks.clusters.bench import PATIENCE_SECONDS
 
 
 def connected(folder: Path) -> KubernetesCluster:
@@ -44,10 +45,8 @@ def test_a_cluster_can_be_handed_to_a_task_and_hands_on_no_credentials(tmp_path:
 def test_a_server_that_does_not_answer_is_named_after_some_patience(tmp_path: Path) -> None:
     cluster = connected(tmp_path)
     cluster.api.patience_seconds = 0.5
-    started = time.monotonic()
     with pytest.raises(UnreachableError, match=r"'team' at http://127\.0\.0\.1:9"):
         cluster.volumes.list()
-    assert time.monotonic() - started < 30
 
 
 def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -160,7 +159,7 @@ def test_whoever_follows_waits_for_good_credentials_and_says_so_once(guarded: Gu
     while len(guarded.asked) < refusals:
         time.sleep(0.05)
     (tmp_path / "token").write_text("better")
-    following.join(60)
+    following.join(PATIENCE_SECONDS)
     assert found == [[]]
     (words,) = said
     assert "have expired. Log in again" in words and "What runs there goes on" in words

@@ -1,7 +1,5 @@
 """What only Kubernetes does to a job, produced for real on a cluster."""
 
-import time
-
 import pytest
 
 from blocks.clusters.errors import ConflictError, ProgramError, SlipwayError
@@ -98,7 +96,8 @@ def test_a_preempted_job_was_evicted(k8s: KubernetesBench) -> None:
 def test_quota_keeps_a_job_waiting_with_the_servers_words_and_lets_it_run_later(k8s: KubernetesBench) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}}
     k8s.real.api.post(k8s.core("resourcequotas"), {**quota, "spec": {"hard": {"pods": "0"}}})
-    time.sleep(1)  # the quota's own status comes a moment later
+    path = k8s.core("resourcequotas", "team")
+    k8s.wait(lambda: (k8s.real.api.get(path).get("status") or {}).get("hard"), "the quota to be counted")
     k8s.cluster.jobs.submit(k8s.job("one", "print('ran')"))
     waiting = k8s.wait(lambda: s if "quota" in (s := k8s.status("one")).reason else None)
     assert waiting.state == JobState.QUEUED
