@@ -15,6 +15,7 @@ from blocks.clusters.kubernetes.check import check_claims, check_job, check_room
 from blocks.clusters.kubernetes.exec import execute
 from blocks.clusters.kubernetes.jobset import is_jobset, parent
 from blocks.clusters.kubernetes.labels import claim_label, selector
+from blocks.clusters.kubernetes.log import JobLog
 from blocks.clusters.kubernetes.observe import Observer, has_labels, names_selector
 from blocks.clusters.kubernetes.place import Place
 from blocks.clusters.kubernetes.pods import STOP_GRACE_SECONDS
@@ -109,12 +110,8 @@ class KubernetesJobs:
                 return
             self._wait_for_change(labels, min(left, self._settings.poll_seconds))
 
-    def logs(self, name: str, since: datetime | None = None) -> Iterator[str]:
-        _, pods = self._get(name)
-        for pod in pods:  # of several nodes, those after the first are named in front of each line
-            sign = f"[node {gang.index(pod)}] " if gang.index(pod) else ""
-            for container in _started_containers(pod):
-                yield from (sign + line for line in self._container_log(pod, container, since))
+    def logs(self, name: str, since: datetime | None = None, last: int | None = None) -> JobLog:
+        return JobLog(self._api, self._place, lambda: self._get(name)[1], since, last)
 
     def stop(self, name: str, grace_seconds: float = STOP_GRACE_SECONDS) -> JobStatus:
         """As the port says. The pod stays, with its log; it has `STOP_GRACE_SECONDS` at most.
@@ -226,21 +223,6 @@ class KubernetesJobs:
         if time.monotonic() - started < 0.5:  # the server is away: no storm of requests
             time.sleep(min(seconds, 1))
 
-    def _container_log(self, pod: Json, container: str, since: datetime | None) -> Iterator[str]:
-        query = {"container": container}
-        if since is not None:
-            query["sinceTime"] = write_time(since)
-        rest = b""
-        try:
-            for piece in self._api.text(f"{self._place.pod(pod['metadata']['name'])}/log", query):
-                *lines, rest = (rest + piece).split(b"\n")
-                yield from (line.decode(errors="replace") for line in lines)
-        except ApiError as error:
-            if error.status not in (400, 404):  # it has not begun, or is gone
-                raise
-        if rest:
-            yield rest.decode(errors="replace")
-
     def _kill(self, pod: Json) -> None:
         """End what runs without deleting the pod: a deleted pod takes its log with it."""
         for container in _running_containers(pod):
@@ -266,17 +248,6 @@ def _unless_over() -> Iterator[None]:
 
 def _are_placed(job: Json, pods: list[Json]) -> bool:
     return len(pods) == gang.size(job) and all(pod["spec"].get("nodeName") for pod in pods)
-
-
-def _started_containers(pod: Json) -> list[str]:
-    """Names of the containers that have a log, in the order in which they started."""
-    status = pod.get("status") or {}
-    return [
-        container["name"]
-        for key in ("initContainerStatuses", "containerStatuses")
-        for container in status.get(key) or ()
-        if not (container.get("state") or {}).get("waiting")
-    ]
 
 
 def _running_containers(pod: Json) -> list[str]:

@@ -61,6 +61,36 @@ def test_a_context_that_is_not_there_is_named(tmp_path: Path) -> None:
         KubernetesCluster(settings, owner="team-a")
 
 
+class _CutsOnce(BaseHTTPRequestHandler):
+    """Answers lists with nothing in them; of the first of each server's answers only half."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        body = json.dumps({"items": [], "metadata": {}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body if vars(self.server).get("cut") else body[:10])
+        self.close_connection = not vars(self.server).get("cut")
+        vars(self.server)["cut"] = True
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(tmp_path: Path) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _CutsOnce)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    connected(tmp_path)
+    path = tmp_path / "config"
+    path.write_text(path.read_text().replace("127.0.0.1:9", f"127.0.0.1:{server.server_port}"))
+    api = KubernetesCluster(KubernetesSettings(image="i", kubeconfig=str(path)), owner="team-a").api
+    assert (api.items("/api/v1/nodes"), api.requests) == ([], 2)
+    server.shutdown()
+    server.server_close()
+
+
 PLUGIN = "client.authentication.k8s.io/v1"
 
 
