@@ -29,6 +29,8 @@ from blocks.clusters.local.volumes import LocalVolumes
 from blocks.clusters.port import Capacity
 
 _CODE = Path(__file__).parents[3]
+_CLEANING_SECONDS = 60.0
+"""How long a delete waits for an ended job's supervisor."""
 
 
 class LocalJobs:
@@ -129,12 +131,23 @@ class LocalJobs:
             return
         if status.live:
             raise InUseError(f"The job {name!r} is {status.state}.", "Stop it first.")
-        place.claim.unlink(missing_ok=True)
-        gone = place.directory.parent / f".gone.{secrets.token_hex(8)}"
-        with contextlib.suppress(FileNotFoundError):
-            place.directory.rename(gone)
+        with contextlib.suppress(FileNotFoundError):  # somebody else deletes it at the same time
+            self._take_away(place, status.uid)
         for left in place.directory.parent.glob(".gone.*"):  # also of deletes that were killed
             remove_tree(left)
+
+    def _take_away(self, place: Place, uid: str) -> None:
+        """Make an ended job's name free. Its supervisor still removes its claim and its scratch once the end is on
+        record: by their names, which would be the next job's."""
+        lock = try_lock(place.lock, patience_seconds=_CLEANING_SECONDS)
+        if lock is None:
+            raise InUseError(f"The scratch of job {place.name!r} is still being removed.", "Try again in a while.")
+        try:
+            if (there := observe(place)) is not None and there.uid == uid:
+                place.claim.unlink(missing_ok=True)
+                place.directory.rename(place.directory.parent / f".gone.{secrets.token_hex(8)}")
+        finally:
+            os.close(lock)
 
     def _place(self, name: str) -> Place:
         return Place(self._root, self._owner, name)
