@@ -134,10 +134,11 @@ def test_a_far_source_is_read_in_many_ranges_at_once_and_a_near_one_is_not(
 ) -> None:
     (tmp_path / "a").write_bytes(bytes(1000))
     files = [Wanted("a", tmp_path / "a", 1000)]
+    monkeypatch.setattr(copying, "_SLOW", 0.4)  # seconds, where the thousandth part is usual: this machine may be busy
     near = measure(files)
     assert not near.within
     pread = os.pread
-    monkeypatch.setattr(os, "pread", lambda *arguments: (time.sleep(0.005), pread(*arguments))[1])
+    monkeypatch.setattr(os, "pread", lambda *arguments: (time.sleep(0.5), pread(*arguments))[1])
 
     far = measure(files)
     assert far.within and far.workers == 16 and far.read > near.read
