@@ -13,10 +13,12 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
 
 from blocks.clusters.local.cluster import LocalCluster
 from deployments.stack import DEMO, PROJECT, Stack, make_assets
 from tests.cluster.access import TestCluster, jobset_installed, start
+from tests.spread import ByFile, turn
 
 # Readline, which pytest imports, exports the size of a terminal that is not there to the processes that tests run in.
 for _size in ("COLUMNS", "LINES"):
@@ -33,6 +35,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("cluster") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(CLUSTER_TEST_SECONDS))
+    items.sort(key=turn)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile | None:
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @dataclass(frozen=True)

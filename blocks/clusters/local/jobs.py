@@ -20,7 +20,7 @@ from blocks.clusters.job import Job, JobStatus
 from blocks.clusters.local import launch
 from blocks.clusters.local.environment import base_environment, look_up
 from blocks.clusters.local.files import is_full, keep_reserve, remove_tree, try_lock, write_json
-from blocks.clusters.local.log import read_log
+from blocks.clusters.local.log import LogFile
 from blocks.clusters.local.observe import observe, observe_all
 from blocks.clusters.local.place import Place
 from blocks.clusters.local.stop import end_unsupervised
@@ -107,11 +107,11 @@ class LocalJobs:
                 return
             time.sleep(min(0.2, left))
 
-    def logs(self, name: str, since: datetime | None = None) -> Iterator[str]:
+    def logs(self, name: str, since: datetime | None = None, last: int | None = None) -> LogFile:
         """As the port says; a line may come up to half a second too early for `since`, see `log.py`."""
         self._status(name)
         place = self._place(name)
-        return read_log(place.log, place.log_times, since.timestamp() if since else None)
+        return LogFile(place.log, place.log_times, since.timestamp() if since else None, last)
 
     def stop(self, name: str, grace_seconds: float = 30) -> JobStatus:
         place = self._place(name)

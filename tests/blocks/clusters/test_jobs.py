@@ -290,6 +290,22 @@ def test_logs_can_be_read_from_a_time_on(bench: Bench) -> None:
     assert list(bench.cluster.jobs.logs("one")) == ["early", "late"]
 
 
+def test_a_log_is_read_on_from_where_it_was(bench: Bench) -> None:
+    bench.volume()
+    code = (
+        "import sys, time, pathlib; print('\\n'.join(f'early {n}' for n in range(2000)), flush=True)\n"
+        "while not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)\nprint('late')"
+    )
+    bench.cluster.jobs.submit(bench.job("one", code, "/volume/go", mounts=(on_shelf(),)))
+    bench.wait(lambda: "early 1999" in bench.cluster.jobs.logs("one"))
+    log, end = bench.cluster.jobs.logs("one"), bench.cluster.jobs.logs("one", last=2)
+    assert [len(list(log)), list(log), list(end), list(end)] == [2000, [], ["early 1998", "early 1999"], []]
+    bench.cluster.jobs.submit(bench.job("go", "import sys; open(sys.argv[1], 'w')", "/volume/go", mounts=(on_shelf(),)))
+    bench.ended("one")
+    assert [list(log), list(end), list(log)] == [["late"], ["late"], []]
+    assert list(bench.cluster.jobs.logs("one", last=0)) == []
+
+
 def test_an_ended_job_can_be_forgotten_and_its_name_used_again(bench: Bench) -> None:
     first = bench.cluster.jobs.submit(bench.job("one"))
     bench.ended("one")
