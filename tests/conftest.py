@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,10 @@ from tests.spread import ByFile, turn
 # Readline, which pytest imports, exports the size of a terminal that is not there to the processes that tests run in.
 for _size in ("COLUMNS", "LINES"):
     os.environ.pop(_size, None)
+
+# Where the tests run in the background control-C may be ignored, and what they start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 PATIENCE_SECONDS = 300.0
