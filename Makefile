@@ -21,7 +21,7 @@ down: .venv/.installed ## Stop what `make up` started.
 	@$(BIN)/python -m deployments.stack down
 
 test: .venv/.installed-dev ## Run the tests.
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not browser and not cluster and not trainers and not slow"
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not browser and not cluster and not trainers and not slow"
 
 test-browser: .venv/.installed-dev ## Run the tests of the Prefect UI; needs Chromium.
 	@$(BIN)/python -m pytest -m browser tests/browser

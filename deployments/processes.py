@@ -1,9 +1,11 @@
 """Long-running processes of ours (server, worker, Hub), each with a note that tells later commands which one it is."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 import psutil
 
 LOG_SUFFIX = ".log"
+_GRACE_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
 
 
 def start_noted(folder: Path, name: str, argv: Sequence[str], env: Mapping[str, str], **facts: Any) -> psutil.Process:
@@ -30,8 +34,14 @@ def start_noted(folder: Path, name: str, argv: Sequence[str], env: Mapping[str, 
             start_new_session=True,
             env={**os.environ, **env},
         )
-    note = {"pid": process.pid, "started": process.create_time(), **facts}
-    _note(folder, name).write_text(json.dumps(note))
+    try:
+        note = {"pid": process.pid, "started": process.create_time(), **facts}
+        draft = folder / f".{name}.{process.pid}"
+        draft.write_text(json.dumps(note))
+        draft.replace(_note(folder, name))  # whoever reads it reads all of it
+    except BaseException:  # told to end, too: nobody would know of it
+        _end_group(process, _GRACE_SECONDS)
+        raise
     return process
 
 
@@ -44,8 +54,8 @@ def noted(folder: Path, name: str) -> dict[str, Any] | None:
         return None
 
 
-def stop_noted(folder: Path, name: str, grace_seconds: float = 10) -> bool:
-    """End a process and its group; say whether there was one."""
+def stop_noted(folder: Path, name: str, grace_seconds: float = _GRACE_SECONDS) -> bool:
+    """End a process and its group, all of which is gone then; say whether there was one."""
     note = noted(folder, name)
     process = _process(note) if note else None
     if process is not None:
@@ -72,12 +82,23 @@ def _process(note: Mapping[str, Any]) -> psutil.Process | None:
 
 
 def _end_group(process: psutil.Process, grace_seconds: float) -> None:
+    """What it started has its ports and files, and may need longer than itself to give them back."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
-            process.wait(grace_seconds)
-            return
-        except (ProcessLookupError, PermissionError):
-            return
-        except psutil.TimeoutExpired:
-            continue
+        until = time.monotonic() + grace_seconds
+        while time.monotonic() < until:
+            with contextlib.suppress(psutil.TimeoutExpired):
+                process.wait(0)  # a child of ours would stay a zombie
+            if not _lives(process.pid):
+                return
+            time.sleep(_LOOK_SECONDS)
+
+
+def _lives(group: int) -> bool:
+    """Whether any process of a group does."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False

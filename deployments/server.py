@@ -20,6 +20,8 @@ from deployments.processes import log_of, noted, start_noted, stop_noted
 USUAL_PORT = 4200
 _NAME = "server"
 _PATIENCE_SECONDS = 180
+SLOW_SECONDS = 20.0
+"""What a busy server may need for an answer; where there is none, that is known at once."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Server:
 def running(home: Path) -> Server | None:
     """The server of this home, if it lives and is healthy."""
     note = noted(home, _NAME)
-    return Server(note["url"], home) if note and healthy(note["url"]) else None
+    return Server(note["url"], home) if note and healthy(note["url"], SLOW_SECONDS) else None
 
 
 def start(home: Path, *, port: int | None = None, waiting: Callable[[float], None] = lambda seconds: None) -> Server:
@@ -65,9 +67,9 @@ def start(home: Path, *, port: int | None = None, waiting: Callable[[float], Non
     argv = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     # Unless it is told the address, the UI asks for the API at the usual port, whatever the server listens on.
     env = {**_environment(home), "PREFECT_API_URL": "", "PREFECT_SERVER_UI_API_URL": url}
-    process = start_noted(home, _NAME, argv, env, url=url)
     begun = time.monotonic()
     try:
+        process = start_noted(home, _NAME, argv, env, url=url)
         while not healthy(url):
             waited = time.monotonic() - begun
             if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE or waited > _PATIENCE_SECONDS:
@@ -85,16 +87,17 @@ def stop(home: Path) -> bool:
     return stop_noted(home, _NAME)
 
 
-def healthy(url: str) -> bool:
+def healthy(url: str, seconds: float = 2) -> bool:
+    """Whether a server answers, within some seconds, that it is well."""
     try:
-        with urllib.request.urlopen(f"{url}/health", timeout=2) as answer:  # noqa: S310 - our own loopback address
+        with urllib.request.urlopen(f"{url}/health", timeout=seconds) as answer:  # noqa: S310 - our own loopback address
             return bool(answer.status == 200)
     except (OSError, urllib.error.URLError):
         return False
 
 
 def free_port(wanted: int) -> int:
-    """`wanted` if nobody listens there, else any free port."""
+    """`wanted` if nobody listens there, else any free port, which nobody else is given within a minute."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -102,8 +105,19 @@ def free_port(wanted: int) -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return int(probe.getsockname()[1])
+            found = probe.getsockname()
+            if not port:
+                _keep(probe, found)
+            return int(found[1])
     raise SlipwayError("There is no free port on 127.0.0.1.", "End what takes them.")
+
+
+def _keep(probe: socket.socket, address: tuple[str, int]) -> None:
+    """Leave a port with a connection that was closed at its end a moment ago: the system gives it to nobody who asks
+    for any, and a server that names it can listen there."""
+    probe.listen(1)
+    with socket.create_connection(address):
+        probe.accept()[0].close()
 
 
 def _environment(home: Path) -> dict[str, str]:

@@ -13,11 +13,12 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
 
 from blocks.clusters.local.cluster import LocalCluster
-from deployments import server
 from deployments.stack import DEMO, PROJECT, Stack, make_assets
 from tests.cluster.access import TestCluster, jobset_installed, kueue_installed, start
+from tests.spread import ByFile, turn
 
 # Readline, which pytest imports, exports the size of a terminal that is not there to the processes that tests run in.
 for _size in ("COLUMNS", "LINES"):
@@ -32,6 +33,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("cluster") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(CLUSTER_TEST_SECONDS))
+    items.sort(key=turn)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile | None:
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @dataclass(frozen=True)
@@ -138,12 +144,15 @@ def demo_assets() -> Path:
 @pytest.fixture(scope="session")
 def hub_url(demo_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Hub that serves the demo's model."""
-    port = server.free_port(0)
-    url = f"http://127.0.0.1:{port}"
-    argv = [sys.executable, "-m", "deployments.hub.server", "--root", str(demo_assets / "repos"), "--port", str(port)]
-    with (tmp_path_factory.mktemp("hub") / "log").open("w") as log:
-        process = subprocess.Popen(argv, cwd=PROJECT, stdout=log, stderr=log)
-    yield url
+    folder = tmp_path_factory.mktemp("hub")
+    port, log = folder / "port", folder / "log"
+    argv = [sys.executable, "-m", "deployments.hub.server", "--root", demo_assets / "repos", "--port-file", port]
+    with log.open("w") as out:
+        process = subprocess.Popen(argv, cwd=PROJECT, stdout=out, stderr=out)
+    while not port.exists():
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port.read_text()}"
     process.kill()
     process.wait()
 

@@ -77,8 +77,14 @@ class Jobs(Protocol):
         """
         ...
 
-    def logs(self, name: str, since: datetime | None = None) -> Iterator[str]:
-        """The job's lines so far (init command's first), without line ends; from `since` on where given."""
+    def logs(self, name: str, since: datetime | None = None, last: int | None = None) -> Iterable[str]:
+        """The job's lines so far (init command's first), without line ends; iterated again, those that came since then,
+        as of an open file: what was read is not read again.
+
+        Args:
+            since: begin at this time.
+            last: begin with so many of the last lines, of several nodes with so many of each.
+        """
         ...
 
     def stop(self, name: str, grace_seconds: float = 30) -> JobStatus:

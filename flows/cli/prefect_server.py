@@ -96,7 +96,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _answers(url: str) -> bool:
     try:
-        return server.healthy(url) or _refuses(url)
+        return server.healthy(url, server.SLOW_SECONDS) or _refuses(url)
     except ValueError:  # no address at all
         return False
 
@@ -104,7 +104,7 @@ def _answers(url: str) -> bool:
 def _refuses(url: str) -> bool:
     """It is there and wants a key, which Prefect has and we do not look for."""
     try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5):  # noqa: S310 - the address that the user configured
+        with urllib.request.urlopen(f"{url}/health", timeout=server.SLOW_SECONDS):  # noqa: S310 - the address that the user configured
             return True
     except urllib.error.HTTPError as error:
         return error.code in (401, 403)

@@ -1,8 +1,7 @@
 """`slipway runs`: what runs there are, what became of them, their logs, and stopping them. Needs no Prefect."""
 
+import sys
 import time
-from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -93,6 +92,9 @@ def show(
 def logs(
     run: RunName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the attempt is over.")] = False,
+    tail: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Begin with so many of the last lines. [default: all]")
+    ] = None,
     attempt: Annotated[int | None, typer.Option(min=1, help="Which attempt. [default: the last]")] = None,
     volume: OfVolume = None,
     cluster: ClusterName = None,
@@ -104,14 +106,17 @@ def logs(
     place = connect(cluster, owner)
     record = read_run(place, volume_of(place, run, volume), run)
     chosen = _chosen(record, attempt)
-    job, news = chosen.job or "", News()
+    job = chosen.job or ""
+    log = None
     while True:
         status = place.jobs.status([job]).get(job)
         if status is None:
             _remembered(chosen)
             return
-        for line in news.of(place.jobs.logs(job)):
-            print(printable(line), flush=True)
+        log = log or place.jobs.logs(job, last=tail)
+        for line in log:
+            print(printable(line))
+        sys.stdout.flush()
         if not follow or not status.live:
             break
         time.sleep(place.poll_seconds)
@@ -145,21 +150,6 @@ def stop(
         say(f"Nothing of run {run} is live: it is {state}{f' ({reason})' if reason else ''}.")
     else:
         say(f"Run {run} is {state}: {reason}.")
-
-
-class News:
-    """What is new in a log that is read again and again; of a last line that was half written, the rest."""
-
-    def __init__(self) -> None:
-        self._seen, self._last = 0, ""
-
-    def of(self, lines: Iterator[str]) -> Iterator[str]:
-        for place, line in enumerate(islice(lines, max(0, self._seen - 1), None), max(1, self._seen)):
-            rest = line if place > self._seen else line.removeprefix(self._last)
-            grown = place > self._seen or line != self._last
-            self._seen, self._last = place, line
-            if grown:
-                yield rest
 
 
 def _rows(cluster: "Cluster", volume: str) -> list[dict[str, Any]]:

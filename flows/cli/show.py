@@ -123,6 +123,8 @@ def printable(text: str, also: str = "") -> str:
     Args:
         also: characters to let through besides line ends.
     """
+    if text.isprintable():  # a log has millions of lines
+        return text
     return "".join(
         c if c.isprintable() or c == "\n" or c in also else c.encode("unicode_escape").decode() for c in text
     )

@@ -21,6 +21,7 @@ from tasks.pod.checkpoints.evidence import plural
 from tasks.pod.trainers.adapter import Needs
 from tasks.runs.job import job_asked
 from tasks.runs.launch import read_run
+from tasks.runs.left_behind import refuse_beside
 from tasks.runs.records import Dataset, PlanRecord, Resolved, Source, Weights
 from tasks.runs.request import RUN_ID_LONGEST, RunRequest, differences
 from tasks.stages.resolve import SnapshotToStage, resolve
@@ -70,6 +71,8 @@ def make_plan(cluster: Cluster, hub: HubAccess, request: RunRequest) -> Plan:
 
 
 def _fresh(cluster: Cluster, hub: HubAccess, request: RunRequest, volume: Volume | None, checks: Checks) -> Plan:
+    with checks.on(f"run {request.run}"):
+        refuse_beside(cluster, request.volume, request.run)
     needs = _config(request, checks)
     where = volume.name if volume else None
     weights: Weights | None = None

@@ -60,7 +60,7 @@ def job_of(plan: PlanRecord, attempt: Attempt) -> Job:
     trainer, settings, number = plan.request.adapter, plan.request.trainer, attempt.attempt
     own = f"runs/{plan.run}"
     return Job(
-        name=attempt.job or job_name(plan, number),
+        name=job_name(plan, number),
         request_hash=hash_request(
             {"volume": plan.volume, "run": plan.run, "attempt": number, "asked": plan.request_hash}
         ),

@@ -12,6 +12,7 @@ from tasks.pod.checkpoints.verdict import Verdict
 from tasks.runs.decision import Decision, decide, gone
 from tasks.runs.held import HELD, is_held, lacks_room
 from tasks.runs.job import job_name, job_of
+from tasks.runs.left_behind import left_behind, refuse_beside
 from tasks.runs.records import Attempt, End, PlanRecord, RunRecord
 from tasks.runs.version import slipway_version
 
@@ -50,6 +51,7 @@ def launch(cluster: Cluster, plan: PlanRecord, *, automatic: bool = False, trust
 
     Raises:
         ProgramError: prepare refused (a changed source, a doubtful newer checkpoint); nothing was launched.
+        ConflictError: a job of the name is live whose records were removed.
     """
     for _ in range(8):  # each turn writes one record or submits one job; two flows may take turns
         record = read_run(cluster, plan.volume, plan.run)
@@ -73,6 +75,7 @@ def _act(cluster: Cluster, record: RunRecord, decision: Decision, trust: Sequenc
     plan, last = record.plan, record.last
     match decision.do:
         case "start":
+            refuse_beside(cluster, plan.volume, plan.run, plan)
             prepare(cluster, plan, decision.attempt, trust)
         case "end":
             assert decision.end is not None
@@ -89,6 +92,7 @@ def _act(cluster: Cluster, record: RunRecord, decision: Decision, trust: Sequenc
 
 def stop(cluster: Cluster, volume: str, run: str, *, reason: str, cause: str = "stopped") -> End | None:
     """Stop the live attempt of a run, or one that is held, and write down how it ended; None if nothing of it is live.
+    A live job of the name whose records were removed is stopped, too.
 
     Args:
         reason: why, for the record: "cancelled in Prefect", "stopped by hand".
@@ -97,7 +101,14 @@ def stop(cluster: Cluster, volume: str, run: str, *, reason: str, cause: str = "
     Raises:
         NotFoundError: no such run.
     """
-    record = read_run(cluster, volume, run)
+    try:
+        record = read_run(cluster, volume, run)
+    except NotFoundError:
+        if (end := _stop_left_behind(cluster, volume, run)) is None:
+            raise
+        return end
+    if end := _stop_left_behind(cluster, volume, run, record.plan):
+        return end
     last, job = record.last, job_of_last(cluster, record)
     if last is not None and is_held(last) and cause != HELD:  # an attempt that never starts says that it is over
         prepare(cluster, record.plan, last.attempt + 1)
@@ -116,6 +127,11 @@ def stop(cluster: Cluster, volume: str, run: str, *, reason: str, cause: str = "
         end = end.model_copy(update={"reason": reason, "cause": cause})
     now = read_run(cluster, volume, run).last  # its job may have gone on as the next one meanwhile
     return write_end(cluster, record.plan, now.attempt if now and now.job == last.job else last.attempt, end)
+
+
+def _stop_left_behind(cluster: Cluster, volume: str, run: str, plan: PlanRecord | None = None) -> End | None:
+    ends = [End.of(cluster.jobs.stop(job.name)) for job in left_behind(cluster, volume, run, plan)]
+    return ends[-1].model_copy(update={"reason": "its job was live, and on record no more"}) if ends else None
 
 
 def prepare(cluster: Cluster, plan: PlanRecord, attempt: int, trust: Sequence[str] = ()) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.chromium import launch
+from tests.browser.forms import SLOW_MACHINE
 from tests.conftest import Running
 
 
@@ -20,6 +21,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(SLOW_MACHINE)
+    expect.set_options(timeout=SLOW_MACHINE)
     yield context.new_page()
     context.close()
 

@@ -12,9 +12,9 @@ from tasks.runs.job import RUN_LABEL
 from tasks.runs.launch import read_run
 from tasks.sweeps.records import read_sweep
 from tests.browser.forms import PREFIX, SLOW_MACHINE, RunForm, RunPage
-from tests.conftest import Running
+from tests.conftest import PATIENCE_SECONDS, Running
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1200)]
 VOLUME = "forms"
 both = pytest.mark.parametrize("ui", ["v2", "v1"])
 
@@ -25,7 +25,7 @@ def deployment(running: Running, name: str) -> str:
     return str(found["id"])
 
 
-def until(claim: Callable[[], object], what: str, seconds: float = 120) -> None:
+def until(claim: Callable[[], object], what: str, seconds: float = PATIENCE_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not claim():
         assert time.monotonic() < deadline, f"not after {seconds} s: {what}"
@@ -116,7 +116,7 @@ def test_the_sweep_form_searches_with_the_axes_that_it_shows(running: Running, p
     form.fill(name=f"swept-{ui}", volume=VOLUME, set={"pace.step_seconds": 0})
     flow_run = form.submit()
 
-    running.completed(flow_run, seconds=240)
+    running.completed(flow_run)
     record, state = read_sweep(running.cluster, VOLUME, f"swept-{ui}")
     assert record.request.search.method == "halving" and state.trials == record.request.search.planned == 8
     assert all(4 <= node.start.point["data.batch_size"] <= 8 for node in state.nodes.values())
@@ -128,7 +128,7 @@ def test_the_sweep_form_searches_with_the_axes_that_it_shows(running: Running, p
     for title in ("Curves", "What mattered", "Axis by axis"):
         picture = page.get_by_alt_text(title)
         expect(picture).to_be_visible(timeout=SLOW_MACHINE)
-        assert picture.evaluate("picture => picture.naturalWidth") > 100
+        assert picture.evaluate("picture => picture.decode().then(() => picture.naturalWidth)") > 100
     expect(page.get_by_text(f"slipway fork swept-{ui} --best")).to_be_visible()
 
 
@@ -138,7 +138,7 @@ def test_cancelling_in_the_ui_stops_the_job_and_the_record_says_why(
 ) -> None:
     run = f"cancelled-{ui}"
     form = RunForm(page, site, ui, deployment(running, "finetune/local"))
-    form.fill(name=run, volume=VOLUME, set={"pace.step_seconds": 0.5})
+    form.fill(name=run, volume=VOLUME, set={"pace.step_seconds": 0.5, "max_steps": 4000})
     flow_run = form.submit()
     until(lambda: jobs_of(running, run) == [JobState.RUNNING], "the job to run")
 
@@ -161,5 +161,5 @@ def test_the_page_of_a_run_shows_its_loss_curve(running: Running, page: Page, si
 
     picture = page.get_by_alt_text("loss by step")
     expect(picture).to_be_visible(timeout=SLOW_MACHINE)
-    assert picture.evaluate("picture => picture.naturalWidth") > 100
+    assert picture.evaluate("picture => picture.decode().then(() => picture.naturalWidth)") > 100
     expect(page.get_by_text("completed, step 20 of 20")).to_be_visible()

@@ -52,7 +52,7 @@ def connect_as(cluster: TestCluster, api: Api, owner: str, name: str, **changes:
     with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
         pass
     write_kubeconfig(Path(file.name), api, owner, name)
-    time.sleep(0.5)  # rights are seen a moment later
+    time.sleep(2)  # rights are seen a moment later
     return cluster.connect(owner, kubeconfig=file.name, **changes)
 
 

@@ -70,7 +70,7 @@ def everything(cluster: KubernetesCluster) -> None:
 
 
 def wait_until(look: Any) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while not look():
         assert time.monotonic() < until
         time.sleep(0.3)

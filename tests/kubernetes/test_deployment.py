@@ -1,5 +1,6 @@
 """The main job as pods, started as people start it: `prefect deployment run`."""
 
+import contextlib
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,14 +53,17 @@ def test_the_pipeline_runs_as_pods_and_tells_its_token_to_nobody(
         volumes = Path(kubernetes.kubeconfig).parent.parent / "hostpath"
         files = [path for path in volumes.rglob("*") if path.is_file() and not path.is_symlink()]
         assert len(files) > 20
-        assert [path for path in files if TOKEN.encode() in path.read_bytes()] == []
+        for path in files:
+            with contextlib.suppress(FileNotFoundError):  # of a test beside this one, which has ended
+                assert TOKEN.encode() not in path.read_bytes(), path
     assert [job.state for job in cluster.jobs.find({"slipway.dev/volume": "research"})] == [JobState.COMPLETED] * 2
     child = read_run(cluster, "research", "alpha-fork")
     assert child.last and child.last.resume.kind == "hold" and child.last.resume.step == 60
 
 
 def test_cancelling_the_flow_stops_the_pod(running: Running, block: object, cluster: KubernetesCluster) -> None:
-    asked = running.run("finetune/local", cluster=block, volume="v", name="long", set={"pace.step_seconds": 2})
+    endless = {"pace.step_seconds": 2, "max_steps": 4000}
+    asked = running.run("finetune/local", cluster=block, volume="v", name="long", set=endless)
     wait_until(lambda: any(j.state == JobState.RUNNING for j in cluster.jobs.find({"slipway.dev/run": "long"})))
     running.prefect("flow-run", "cancel", asked)
     running.wait(asked, "CANCELLED", seconds=300)

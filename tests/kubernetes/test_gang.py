@@ -94,7 +94,7 @@ def test_a_run_of_two_nodes_goes_on_after_one_of_its_pods_was_killed(
         "one",
         CONFIG,
         TrainerSettings(kind="command", options=OPTIONS, resources=Resources(cpus=0.1, nodes=2)),
-        changes={"pace.step_seconds": 3.0},
+        changes={"pace.step_seconds": 5.0},
         volume="research",
         volume_size="1Gi",
         dataset=DatasetRequest(name="harbour", source=str(demo_assets / "harbour")),

@@ -36,7 +36,7 @@ def desk(kubernetes: TestCluster, owner: str, hub_url: str, demo_assets: Any) ->
 
 def begun(desk: Desk) -> tuple[RunRequest, Launch]:
     """A run that has a complete checkpoint and eight steps to go."""
-    request = desk.request("one", pace__step_seconds=3.0)
+    request = desk.request("one", pace__step_seconds=5.0)
     launched = desk.launch(request)
     until_checkpoint(desk, launched.plan)
     return request, launched

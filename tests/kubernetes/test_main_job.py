@@ -26,7 +26,7 @@ def test_a_run_and_its_fork_from_an_empty_namespace(desk: Desk) -> None:
 
 
 def test_a_run_that_is_asked_for_again_is_the_same_run(desk: Desk) -> None:
-    request = desk.request("one", pace__step_seconds=0.3)
+    request = desk.request("one", pace__step_seconds=60)
     first = desk.launch(request)
     assert not first.adopted
     again = desk.launch(request)
@@ -37,7 +37,7 @@ def test_a_run_that_is_asked_for_again_is_the_same_run(desk: Desk) -> None:
 
 
 def test_a_run_whose_pod_is_deleted_is_lost_and_its_next_attempt_goes_on(desk: Desk) -> None:
-    request = desk.request("one", pace__step_seconds=3.0)
+    request = desk.request("one", pace__step_seconds=5.0)
     first = desk.launch(request)
     assert isinstance(desk.cluster, KubernetesCluster)
     api, owner = desk.cluster.api, desk.cluster.owner

@@ -1,5 +1,6 @@
 """Weights that runs of a node share, on a real kubelet: leases that live as long as their pods."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -15,6 +16,7 @@ from tasks.runs.launch import read_run, stop
 from tasks.runs.request import RunRequest, WeightsRequest
 from tests.cluster.access import TestCluster
 from tests.kubernetes.conftest import on_this_machine
+from tests.kubernetes.waiting import wait_until
 from tests.tasks.conftest import Desk
 
 pytestmark = pytest.mark.cluster
@@ -42,12 +44,13 @@ def holders(cache: Path) -> list[str]:
     """Who has a lease that is locked, as the node sees it: pods see the directory at /node-cache."""
     found = []
     for lease in cache.glob("leases/*/*.json"):
-        alive = cache / Path(json.loads(lease.read_text())["alive"]).relative_to("/node-cache")
-        with alive.open() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                found.append(lease.stem)
+        with contextlib.suppress(FileNotFoundError):  # it has just been given back
+            alive = cache / Path(json.loads(lease.read_text())["alive"]).relative_to("/node-cache")
+            with alive.open() as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    found.append(lease.stem)
     return found
 
 
@@ -64,9 +67,9 @@ def test_runs_of_a_node_share_a_copy_that_is_in_use_for_as_long_as_their_pods_li
     while desk.cluster.jobs.status([launched.job])[launched.job].state is not JobState.RUNNING:
         assert time.monotonic() < until
         time.sleep(0.5)
-    assert holders(cache) == ["second.1"]
+    wait_until(lambda: holders(cache) == ["second.1"])
     end = stop(desk.cluster, desk.volume, "second", reason="the test is over")
     assert end and end.state == "stopped"
-    assert holders(cache) == []
+    wait_until(lambda: holders(cache) == [])
     reports = [read_run(desk.cluster, desk.volume, run).attempts[0].weights for run in ("first", "second")]
     assert [report and (report.read_from, report.cached) for report in reports] == [("node", False), ("node", True)]

@@ -16,7 +16,7 @@ from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from tests.cluster.access import NAMESPACES, TestCluster, api_server_away, kill_processes_of
 from tests.cluster.accounts import make_account, rules, write_kubeconfig
 from tests.flows.cli.conftest import Slipway
-from tests.flows.cli.person import Person
+from tests.flows.cli.person import Person, sleep_once_there_are
 from tests.kubernetes.waiting import wait_until
 from tests.tasks.conftest import Desk
 
@@ -50,10 +50,8 @@ def test_a_shell_in_a_pod_is_a_real_terminal(slipway: Slipway) -> None:
     ((session,),) = [[s["id"] for s in slipway("volumes", "sessions", "-o", "json").json]]
     slipway("volumes", "delete", "shelf", "--yes").refused(1, session)
     person.resize(41, 111)
-    time.sleep(1)
-    person.types(b"stty size; sleep 300\r")
-    person.sees(b"41 111")
-    time.sleep(1)
+    person.types(sleep_once_there_are(111) + b"\r")
+    person.sees(b"111 41")
     person.types(b"\x03")
     time.sleep(0.5)
     person.types(b"exit 5\r")
@@ -113,7 +111,7 @@ def test_an_api_server_that_goes_away_under_a_shell_and_a_put(slipway: Slipway, 
     with api_server_away(kubernetes):
         time.sleep(5)
     _ended_with_one_line(person, modes, "session-")
-    _, err = put.communicate(timeout=300)
+    _, err = put.communicate(timeout=600)
     assert (put.returncode, err.count("it goes on where it was")) == (0, 1), err
     assert slipway("volumes", "get", "shelf", "large", "back").code == 0
     assert (slipway.folder / "back").read_bytes() == (slipway.folder / "large").read_bytes()
@@ -159,7 +157,7 @@ def test_credentials_that_end_under_a_put_cost_nothing_that_has_arrived(
     (session,) = [session.id for session in admin.sessions.list() if not session.internal]
     admin.sessions.stop(session)
     put.send_signal(signal.SIGCONT)
-    _, err = put.communicate(timeout=120)
+    _, err = put.communicate(timeout=600)
     assert put.returncode == 1
     (said,) = [line for line in err.splitlines() if line.startswith("error: ")]
     assert "have expired. Log in again" in said and "the same command goes on from there" in said
@@ -186,7 +184,7 @@ def test_credentials_that_end_under_a_shell_leave_it_and_its_exit_code(
     while touching.read() is not None:
         pass
     assert touching.wait() == 0
-    _, err = shell.communicate(timeout=120)
+    _, err = shell.communicate(timeout=600)
     assert shell.returncode == 7
     assert err.splitlines()[-1].startswith(f"Session {session} is left to end by itself: ") and "Log in" in err
 
@@ -251,9 +249,10 @@ def test_a_tree_goes_there_and_back_through_sessions_that_are_killed(slipway: Sl
     (tree / "link").symlink_to("-deep/ünï")
     for number in range(4):
         (tree / "-deep" / "er" / f"{number}.bin").write_bytes(os.urandom(1 << 20) * 100)
-    put = cut(slipway, "volumes", "put", "shelf", "a tree", "/there")
-    got = cut(slipway, "volumes", "get", "shelf", "there", "back")
-    assert put + got >= 1
+    cuts = 0
+    while not cuts:  # on a busy machine both may be over before they are cut
+        cuts += cut(slipway, "volumes", "put", "shelf", "a tree", "/there", "--replace")
+        cuts += cut(slipway, "volumes", "get", "shelf", "there", "back", "--replace")
     back = slipway.folder / "back"
     for number in range(4):
         name = Path("-deep") / "er" / f"{number}.bin"

@@ -47,6 +47,10 @@ class UnreachableError(SlipwayError):
     """The API server did not answer for as long as was waited."""
 
 
+class CutOffError(SlipwayError):
+    """The connection broke in the middle of an answer."""
+
+
 class Api:
     """One API server, as one kubeconfig's user sees it. Safe to use from several threads.
 
@@ -160,12 +164,17 @@ class Api:
         return True
 
     def text(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
-        """An answer that is no JSON, in pieces: a log."""
-        answer = self._request("GET", path, query, None, {"Accept": "*/*"})
+        """An answer that is no JSON, in pieces: a log. Raises: CutOffError."""
+        import urllib3
+
+        answer = self._request("GET", path, query, None, {"Accept": "*/*"}, whole=False)
         try:
             yield from answer.stream(2**16)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            what = f"The API server of cluster {self.name!r} at {self.host} broke off: {_said(error)}."
+            raise CutOffError(what, "Ask again.") from error
         finally:
-            answer.release_conn()
+            answer.close()  # whoever reads no further must not leave the rest to the next request
 
     def watch(self, path: str, query: Mapping[str, str], timeout_seconds: float) -> Iterator[Json]:
         """Events of one watch until it ends, for whatever reason; it is asked for once and never tried again."""
@@ -197,11 +206,21 @@ class Api:
         return found
 
     def _request(
-        self, method: str, path: str, query: Mapping[str, str] | None, body: Json | None, headers: dict[str, str]
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Json | None,
+        headers: dict[str, str],
+        *,
+        whole: bool = True,
     ) -> Any:
         """Try until there is an answer that waiting would not change.
 
         A create that was answered by a broken connection may have happened: whoever creates looks at a 409.
+
+        Args:
+            whole: read all of the answer; one that breaks off is none.
         """
         import urllib3
 
@@ -211,6 +230,7 @@ class Api:
         while True:
             try:
                 answer = self._once(method, path, query, body, headers, 60)
+                said = answer.data if whole or answer.status >= 400 else b""
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 if not _passes(error):
                     self.again(self._unsafe(error), since, tries)
@@ -226,7 +246,7 @@ class Api:
                 if answer.status < 400:
                     self._has_answered, self._said = True, False
                     return answer
-                refusal = self.refusal(answer.status, answer.data)
+                refusal = self.refusal(answer.status, said)
                 if isinstance(refusal, CredentialsError):
                     self.again(refusal, since, tries)
                     tries += 1

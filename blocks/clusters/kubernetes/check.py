@@ -1,5 +1,6 @@
 """What is refused before a job is made: what can never work, and what is not there. Reads no secret's value."""
 
+import time
 from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 from blocks.clusters.errors import ConflictError, NotFoundError, UsageError
 from blocks.clusters.job import Job, SecretRef
 from blocks.clusters.kubernetes.api import Api, ApiError
+from blocks.clusters.kubernetes.jobset import child_name
 from blocks.clusters.kubernetes.place import Place
+from blocks.clusters.kubernetes.rendezvous import hosts
 from blocks.clusters.names import check_name
 from blocks.clusters.port import Capacity
 from blocks.clusters.size import format_size
@@ -115,3 +118,32 @@ def check_secrets(secrets: dict[str, SecretRef], api: Api, place: Place) -> None
                 ) from None
             if error.status != 403:  # not everybody may look at secrets
                 raise
+
+
+def check_names(name: str, api: Api, place: Place, *, as_jobset: bool) -> None:
+    """Of a job of several nodes: what is made for it has names, too. A Service of another's would lead its pods astray,
+    and a Job of another's would keep JobSet from making its own, for ever.
+
+    Raises:
+        ConflictError: there is something of such a name.
+    """
+    service = hosts(name, as_jobset=as_jobset).service
+    for _ in range(60):
+        try:
+            api.post(place.services(), {"metadata": {"name": service}, "spec": {"clusterIP": "None"}}, dry_run=True)
+            break
+        except ApiError as error:
+            if error.status != 409:
+                break  # whoever makes it says it
+        time.sleep(0.5)  # of an earlier job of that name, which goes
+    else:
+        raise ConflictError(
+            f"The namespace {place.owner!r} has a Service {service!r}, by which the job's pods would find each other.",
+            f"Choose another name for the run, or delete that one: kubectl -n {place.owner} delete service {service}",
+        )
+    if as_jobset and api.find(place.job(child_name(name))) is not None:
+        raise ConflictError(
+            f"The namespace {place.owner!r} has a Job {child_name(name)!r}, which is the name of the one that JobSet "
+            "makes.",
+            "Choose another name for the run, or delete that one.",
+        )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from blocks.clusters.errors import SlipwayError
+from blocks.clusters.kubernetes.plugin import PluginError, run_plugin
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
@@ -44,7 +45,10 @@ class Credentials:
     def remedy(self) -> str:
         """What helps where the API server does not take them."""
         if self._in_pod:
-            return "Look whether the pod's service account still exists and the cluster's clock is right."
+            return (
+                "Look whether the pod's service account still exists and the cluster's clock is right. One that was "
+                "made again reaches the pod within the hour; a new pod has it at once."
+            )
         return f"Log in again, or mend the user in the kubeconfig {self._path}."
 
     def headers(self) -> dict[str, str]:
@@ -116,44 +120,38 @@ def _load(path: str, context: str | None, configuration: "Configuration") -> Non
         def _load_from_exec_plugin(self) -> bool:
             if "exec" not in self._user:
                 return False
-            plugin = self._user["exec"]
+            plugin = self._user["exec"].value
             folder = self._get_base_path(self._cluster.path)
-            status = _ran(untyped, plugin, folder, self._cluster)
+            try:
+                status = run_plugin(plugin, folder, self._cluster.value)
+            except PluginError as error:
+                raise _failed(plugin, str(error)) from error
             if "token" in status:
                 self.token = f"Bearer {status['token']}"
-            elif "clientCertificateData" in status and "clientKeyData" in status:
+            else:
                 kinds = {"base64_file_content": False, "temp_file_path": self._temp_file_path}
                 certificate = untyped.FileOrData(status, "", data_key_name="clientCertificateData", **kinds)
                 key = untyped.FileOrData(status, "", data_key_name="clientKeyData", **kinds)
                 self.cert_file, self.key_file = certificate.as_file(), key.as_file()
-            else:
-                raise _failed(plugin, "it gave neither a token nor a certificate with its key")
-            if "expirationTimestamp" in status:
-                self.expiry = untyped.parse_rfc3339(status["expirationTimestamp"])
+            if ends := status.get("expirationTimestamp"):
+                try:
+                    self.expiry = untyped.parse_rfc3339(ends)
+                except ValueError as error:
+                    raise _failed(plugin, f"it says that they end at {ends!r}") from error
             return True
 
     full = os.path.pathsep.join(str(Path(part).expanduser()) for part in path.split(os.path.pathsep))
     merged = untyped.KubeConfigMerger(full)
     if merged.config is None:
         raise untyped.ConfigException("there is none, or it is empty")
-    Loader(config_dict=merged.config, active_context=context).load_and_set(configuration)
+    # No base path: what a file names, it names from where it lies.
+    Loader(config_dict=merged.config, active_context=context, config_base_path=None).load_and_set(configuration)
 
 
-def _ran(untyped: Any, plugin: Any, folder: str, cluster: Any) -> dict[str, Any]:
-    """What a credential plugin answered."""
-    try:
-        status: dict[str, Any] = untyped.ExecProvider(plugin, folder, cluster).run()
-    except (untyped.ConfigException, OSError, AttributeError) as error:
-        # AttributeError: the library's own, where the plugin has told the terminal itself
-        why = "it ended badly, see above" if isinstance(error, AttributeError) else str(error).removeprefix("exec: ")
-        raise _failed(plugin, why) from error
-    return status
-
-
-def _failed(plugin: Any, why: str) -> CredentialsError:
+def _failed(plugin: dict[str, Any], why: str) -> CredentialsError:
     why = " ".join(why.split()).rstrip(".")
-    hint = " ".join(str(plugin.safe_get("installHint") or "").split())
+    hint = " ".join(str(plugin.get("installHint") or "").split())
     return CredentialsError(
-        f"The kubeconfig's credential plugin {plugin.safe_get('command')!r} failed: {why[:500]}.",
+        f"The kubeconfig's credential plugin {plugin.get('command')!r} failed: {why[:500]}.",
         f"Log in with it, or mend it, and ask again. {hint}".strip(),
     )

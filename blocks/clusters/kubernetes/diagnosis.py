@@ -71,6 +71,9 @@ WAITS = {
 CREATING_GRACE_SECONDS = 1800
 """For volumes to be attached and mounted, and sandboxes to be made."""
 
+MAKING_GRACE_SECONDS = 1800
+"""For a pod, or a JobSet's Job, that is refused, or that no controller makes: a webhook's server may come back."""
+
 EXPLAIN_AFTER_SECONDS = 10
 
 _NOT_MADE = ("FailedCreate", "JobCreationFailed", "HeadlessServiceCreationFailed")
@@ -108,10 +111,12 @@ def diagnose(
     if "Failed" in conditions:
         return _failed_without_a_pod(conditions["Failed"])
     if pod is None:
-        return _without_a_pod(job, now, events)
+        return _without_a_pod(job, settings, now, events)
     found = _live(pod, settings, now, events)
     if stopping and not found.give_up:
         return Diagnosis(found.state, "is being stopped")
+    if job["metadata"].get("deletionTimestamp") and not found.give_up:
+        return Diagnosis(found.state, "is being deleted")
     return found
 
 
@@ -149,19 +154,44 @@ def _failed_without_a_pod(condition: Json) -> Diagnosis:
     return Diagnosis(JobState.LOST, reason, Cause.LOST)
 
 
-def _without_a_pod(job: Json, now: datetime, events: Sequence[Json]) -> Diagnosis:
+def _without_a_pod(job: Json, settings: KubernetesSettings, now: datetime, events: Sequence[Json]) -> Diagnosis:
+    if job["metadata"].get("deletionTimestamp"):
+        return Diagnosis(JobState.QUEUED, "is being deleted")
     if job["spec"].get("suspend"):
         queue = (job["metadata"].get("labels") or {}).get(marks.QUEUE)
         if queue:
             return Diagnosis(JobState.QUEUED, f"waits in the queue {queue}", queued=True)
         return Diagnosis(JobState.QUEUED, "is suspended")
-    if refusals := [e["message"] for e in events if e.get("reason") in _NOT_MADE]:
+    started = read_time((job.get("status") or {}).get("startTime"))  # once a queue has let it go
+    waited = (now - started).total_seconds() if started else _age(job, now)
+    patience = float("inf") if _were_made(job) else MAKING_GRACE_SECONDS
+    if refusals := [e["message"].rstrip(".") for e in events if e.get("reason") in _NOT_MADE]:
         said = refusals[-1]
-        quota = "exceeded quota" in said or "failed quota" in said
-        reason = f"waits for quota: {said}" if quota else f"its pod is refused: {said}"
-        return Diagnosis(JobState.QUEUED, reason, unexplained=True)
-    awaited = "its pod" if is_made(job) else "JobSet to make its Job"
-    return Diagnosis(JobState.QUEUED, f"waits for {awaited}", unexplained=_age(job, now) > 2)
+        if "exceeded quota" in said or "failed quota" in said:
+            grace = settings.queue_grace_seconds
+            if grace is not None and waited > grace and not _were_made(job):
+                reason = f"No quota was left for it in {grace} seconds: {said}. Ask for less, or for a larger quota."
+                return Diagnosis(JobState.FAILED, reason, Cause.START, give_up=True)
+            return Diagnosis(JobState.QUEUED, f"waits for quota: {said}", unexplained=True)
+        if waited > patience:
+            reason = f"Its pod was refused for {MAKING_GRACE_SECONDS} seconds: {said}. Mend what that names."
+            return Diagnosis(JobState.FAILED, reason, Cause.START, give_up=True)
+        return Diagnosis(JobState.QUEUED, f"its pod is refused: {said}", unexplained=True)
+    controller, awaited = ("Kubernetes", "its pod") if is_made(job) else ("JobSet", "JobSet to make its Job")
+    if waited > patience:
+        reason = (
+            f"Nothing was made of it in {MAKING_GRACE_SECONDS} seconds, and no event says why. "
+            f"Look whether {controller}'s controller runs."
+        )
+        return Diagnosis(JobState.FAILED, reason, Cause.START, give_up=True)
+    return Diagnosis(JobState.QUEUED, f"waits for {awaited}", unexplained=waited > 2)
+
+
+def _were_made(job: Json) -> bool:
+    """Whether all of a Job's pods have been there: that one is not means that it was taken from it."""
+    status = job.get("status") or {}
+    seen = sum(int(status.get(key) or 0) for key in ("active", "failed", "succeeded", "terminating"))
+    return seen >= int(job["spec"].get("completions") or 1)
 
 
 def _live(pod: Json, settings: KubernetesSettings, now: datetime, events: Sequence[Json]) -> Diagnosis:

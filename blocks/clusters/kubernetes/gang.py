@@ -44,7 +44,9 @@ def together(
         pod = pods[-1] if pods else None
         return each(pod), pod
     alone = each(None)
-    if not alone.state.live:
+    if alone.give_up and len(pods) < size(job):
+        return alone, pods[0]
+    if not alone.state.live and not alone.give_up:
         ended = [pod for pod in pods if pod["status"].get("phase") == "Failed"]
         culprit = min(ended, key=_end, default=None)
         if _running(pods):
@@ -59,7 +61,8 @@ def together(
                     return Diagnosis(JobState.RUNNING, why), pod
                 return _named(job, pod, diagnosis), pod
     if len(pods) < size(job):
-        return Diagnosis(JobState.QUEUED, f"waits for {size(job) - len(pods)} of its {size(job)} pods"), pods[0]
+        reason = f"{size(job) - len(pods)} of its {size(job)} pods are not there: {alone.reason}"
+        return replace(alone, reason=reason), pods[0]
     return next((pair for pair in found if pair[0].state is JobState.RUNNING), found[0])
 
 

@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from blocks.clusters.errors import ConflictError, InUseError, NotFoundError, SlipwayError
-from blocks.clusters.job import Job, JobStatus
+from blocks.clusters.job import Cause, Job, JobState, JobStatus
 from blocks.clusters.kubernetes import gang, manifests, rendezvous
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes.api import Api, ApiError
-from blocks.clusters.kubernetes.check import check_claims, check_job, check_room, check_secrets
+from blocks.clusters.kubernetes.check import check_claims, check_job, check_names, check_room, check_secrets
 from blocks.clusters.kubernetes.exec import execute
 from blocks.clusters.kubernetes.jobset import is_jobset, parent
 from blocks.clusters.kubernetes.labels import claim_label, selector
+from blocks.clusters.kubernetes.left import is_left
+from blocks.clusters.kubernetes.log import JobLog
 from blocks.clusters.kubernetes.observe import Observer, has_labels, names_selector
 from blocks.clusters.kubernetes.place import Place
 from blocks.clusters.kubernetes.pods import STOP_GRACE_SECONDS
@@ -67,6 +69,8 @@ class KubernetesJobs:
             single = check_claims({mount.volume for mount in job.mounts}, self._claim, job.nodes)
             check_secrets(job.secrets, self._api, self._place)
             as_jobset = self._workloads.as_jobset(job)
+            if job.nodes > 1:
+                check_names(job.name, self._api, self._place, as_jobset=as_jobset)
             self._make_way(job, single)
             now = datetime.now(UTC).isoformat(timespec="microseconds")
             try:
@@ -109,12 +113,8 @@ class KubernetesJobs:
                 return
             self._wait_for_change(labels, min(left, self._settings.poll_seconds))
 
-    def logs(self, name: str, since: datetime | None = None) -> Iterator[str]:
-        _, pods = self._get(name)
-        for pod in pods:  # of several nodes, those after the first are named in front of each line
-            sign = f"[node {gang.index(pod)}] " if gang.index(pod) else ""
-            for container in _started_containers(pod):
-                yield from (sign + line for line in self._container_log(pod, container, since))
+    def logs(self, name: str, since: datetime | None = None, last: int | None = None) -> JobLog:
+        return JobLog(self._api, self._place, lambda: self._get(name)[1], since, last)
 
     def stop(self, name: str, grace_seconds: float = STOP_GRACE_SECONDS) -> JobStatus:
         """As the port says. The pod stays, with its log; it has `STOP_GRACE_SECONDS` at most.
@@ -127,6 +127,8 @@ class KubernetesJobs:
         status = self._observer.status(job, pods)
         if not status.live:
             return status
+        if is_left(job):
+            return self._stop_left(job, pods, grace_seconds)
         asked = {marks.STOP: write_time(datetime.now(UTC))}
         with _unless_over():
             self._workloads.note(job, asked, end=_can_begin(job, pods))
@@ -154,6 +156,26 @@ class KubernetesJobs:
                 return status
             time.sleep(_LOOK_SECONDS)
 
+    def _stop_left(self, job: Json, pods: list[Json], grace_seconds: float) -> JobStatus:
+        """Of a job that was deleted under its pods: they end as their kubelet hears of it, and are gone then."""
+        name = job["metadata"]["name"]
+        for pod in pods:
+            path = self._place.pod(pod["metadata"]["name"])
+            self._api.delete(path, grace_seconds=max(1, round(min(grace_seconds, STOP_GRACE_SECONDS))))
+        status = self._observer.status(job, pods)
+        until = time.monotonic() + STOP_GRACE_SECONDS + 30
+        while status.live:
+            found = self._observer.look_at(name)
+            if found is None:
+                return status.model_copy(
+                    update={"state": JobState.STOPPED, "cause": Cause.STOPPED, "reason": "Stopped on request."}
+                )
+            status = self._observer.status(*found)
+            if time.monotonic() > until or not is_left(found[0]):
+                break
+            time.sleep(_LOOK_SECONDS)
+        return status
+
     def delete(self, name: str) -> None:
         found = self._observer.look_at(name)
         if found is None:
@@ -168,18 +190,25 @@ class KubernetesJobs:
         self._observer.forget_pods(f"{marks.KIND},{claim_label(volume)}=mounted")
 
     def _settled(self, name: str) -> JobStatus | None:
-        """The job of that name; one that is being deleted is waited for."""
+        """The job of that name; one that is being deleted is waited for, with its pods."""
         for _ in range(240):
             job = self._workloads.find(name)
-            if job is None:
-                return None
-            if (job["metadata"].get("labels") or {}).get(marks.KIND) != "job" or parent(job):
-                raise ConflictError(f"{name!r} is the name of a Job that is not Slipway's.", "Choose another name.")
-            if not job["metadata"].get("deletionTimestamp"):
+            if job is not None and not _is_ours(job, name):
+                kind = job.get("kind") or "Job"
+                raise ConflictError(f"{name!r} is the name of a {kind} that is not Slipway's.", "Choose another name.")
+            if job is None or not job["metadata"].get("deletionTimestamp"):
                 found = self._observer.look_at(name)
-                return self._observer.status(*found) if found else None
+                if found is None:
+                    return None
+                status = self._observer.status(*found)
+                if not is_left(found[0]):
+                    return status
+                if not status.live:  # on a node that does not answer
+                    return None
             time.sleep(_LOOK_SECONDS)
-        raise ConflictError(f"A job {name!r} is being deleted and does not go.", "Look at its finalizers.")
+        raise ConflictError(
+            f"A job {name!r} is being deleted and does not go.", "Look at its finalizers, and at its pods."
+        )
 
     def _meet(self, made: Json) -> None:
         """Make the name under which the pods of several nodes find each other; it goes with their job.
@@ -227,21 +256,6 @@ class KubernetesJobs:
         if time.monotonic() - started < 0.5:  # the server is away: no storm of requests
             time.sleep(min(seconds, 1))
 
-    def _container_log(self, pod: Json, container: str, since: datetime | None) -> Iterator[str]:
-        query = {"container": container}
-        if since is not None:
-            query["sinceTime"] = write_time(since)
-        rest = b""
-        try:
-            for piece in self._api.text(f"{self._place.pod(pod['metadata']['name'])}/log", query):
-                *lines, rest = (rest + piece).split(b"\n")
-                yield from (line.decode(errors="replace") for line in lines)
-        except ApiError as error:
-            if error.status not in (400, 404):  # it has not begun, or is gone
-                raise
-        if rest:
-            yield rest.decode(errors="replace")
-
     def _kill(self, pod: Json) -> None:
         """End what runs without deleting the pod: a deleted pod takes its log with it."""
         for container in _running_containers(pod):
@@ -271,15 +285,9 @@ def _can_begin(job: Json, pods: list[Json]) -> bool:
     return bool(job["spec"].get("suspend")) or not placed
 
 
-def _started_containers(pod: Json) -> list[str]:
-    """Names of the containers that have a log, in the order in which they started."""
-    status = pod.get("status") or {}
-    return [
-        container["name"]
-        for key in ("initContainerStatuses", "containerStatuses")
-        for container in status.get(key) or ()
-        if not (container.get("state") or {}).get("waiting")
-    ]
+def _is_ours(job: Json, name: str) -> bool:
+    labels = job["metadata"].get("labels") or {}
+    return labels.get(marks.KIND) == "job" and labels.get(marks.NAME) == name and not parent(job)
 
 
 def _running_containers(pod: Json) -> list[str]:

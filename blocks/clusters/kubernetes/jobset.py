@@ -99,3 +99,9 @@ def parent(job: Json) -> str | None:
     """UID of the JobSet that made a Job; None if none did."""
     owners = job["metadata"].get("ownerReferences") or ()
     return next((owner["uid"] for owner in owners if owner["kind"] == "JobSet"), None)
+
+
+def is_child(job: Json) -> bool:
+    """Whether a Job is one that a JobSet made, which may have let go of it since."""
+    metadata = job["metadata"]
+    return parent(job) is not None or metadata["name"] != (metadata.get("labels") or {}).get(marks.NAME)

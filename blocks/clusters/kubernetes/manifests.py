@@ -80,9 +80,7 @@ def job(
             "name": asked.name,
             "labels": {**labels, **({marks.QUEUE: queue} if queue else {})},
             "annotations": {
-                marks.REQUEST_HASH: asked.request_hash,
-                marks.LABELS: json.dumps(asked.labels),
-                marks.MOUNTS: json.dumps([mount.model_dump() for mount in asked.mounts]),
+                **_asked_for(asked),
                 marks.SUBMITTED: submitted_at,
                 marks.DEADLINE: str(asked.deadline_seconds or ""),
             },
@@ -90,6 +88,15 @@ def job(
         "spec": spec,
     }
     return wrap(made) if as_jobset else made
+
+
+def _asked_for(asked: Job) -> dict[str, str]:
+    """Pods have it, too: they may outlive their Job."""
+    return {
+        marks.REQUEST_HASH: asked.request_hash,
+        marks.LABELS: json.dumps(asked.labels),
+        marks.MOUNTS: json.dumps([mount.model_dump() for mount in asked.mounts]),
+    }
 
 
 _ONCE = {
@@ -237,7 +244,7 @@ def _job_pod(
         extra["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     made = pod(
         settings,
-        {"labels": labels},
+        {"labels": labels, "annotations": _asked_for(asked)},
         [main],
         init=_init(asked, settings, mounts, names),
         claims=claims,

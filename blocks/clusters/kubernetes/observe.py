@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from blocks.clusters.job import JobStatus, Mount
-from blocks.clusters.kubernetes import gang
+from blocks.clusters.kubernetes import gang, left
 from blocks.clusters.kubernetes import labels as marks
 from blocks.clusters.kubernetes.api import Api, ApiError
 from blocks.clusters.kubernetes.diagnosis import Diagnosis, diagnose
@@ -41,16 +41,37 @@ class Observer:
             wanted: a label selector, of Jobs and pods alike.
         """
         jobs = self._workloads.items(wanted)
-        pods = self._pods(wanted) if jobs else {}
-        said = Said(self._api, self._place)
-        return [self.status(job, _of(job, pods), said) for job in sorted(jobs, key=_age)]
+        pods = self._pods(wanted)
+        by_owner, said = _by_owner(pods), Said(self._api, self._place)
+        found = [(job, _of(job, by_owner)) for job in jobs]
+        found += [(job, gang.newest(theirs)) for job, theirs in self._left(pods, jobs)]
+        return [self.status(job, theirs, said) for job, theirs in sorted(found, key=lambda pair: _age(pair[0]))]
 
     def look_at(self, name: str) -> tuple[Json, list[Json]] | None:
-        """A Job of ours and its pods, one a node."""
+        """A Job of ours and its pods, one a node, or what stands for pods that have none (`left.stand_in`)."""
         job = self._workloads.find(name)
-        if job is None or (job["metadata"].get("labels") or {}).get(marks.KIND) != "job":
+        if job is not None and (job["metadata"].get("labels") or {}).get(marks.KIND) != "job":
             return None
-        return job, _of(job, self._pods(selector({**marks.OURS, marks.KIND: "job", marks.NAME: name})))
+        pods = self._pods(selector({**marks.OURS, marks.KIND: "job", marks.NAME: name}))
+        if job is not None:
+            return job, _of(job, _by_owner(pods))
+        return next(((stand_in, gang.newest(theirs)) for stand_in, theirs in self._left(pods, ())), None)
+
+    def _left(self, pods: Sequence[Json], jobs: Sequence[Json]) -> list[tuple[Json, list[Json]]]:
+        """What stands for pods whose Job was deleted, and these pods; they are told to end.
+
+        For as long as one may still run its program, another attempt must not begin.
+        """
+        found = []
+        for name, theirs in left.left(pods, jobs).items():
+            now = self._workloads.find(name)  # it may have been made between the two lists
+            theirs = [pod for pod in theirs if now is None or not left.owners(pod) & uids(now)]
+            for pod in theirs:
+                if not pod["metadata"].get("deletionTimestamp"):
+                    self._api.delete(self._place.pod(pod["metadata"]["name"]), uid=pod["metadata"]["uid"])
+            if now is None and (stand_in := left.stand_in(name, theirs)):
+                found.append((stand_in, theirs))
+        return found
 
     def status(self, job: Json, pods: Sequence[Json], said: Said | None = None) -> JobStatus:
         """How a job goes.
@@ -61,6 +82,8 @@ class Observer:
         """
         said = said or Said(self._api, self._place)
         found, pod = self._together(job, pods, lambda pod: ())
+        if left.is_left(job):
+            return job_status(job, pod, replace(found, reason=left.REASON) if found.state.live else found)
         if found.unexplained:
             found, pod = self._together(job, pods, lambda pod: [e for e in said.warnings if _is_about(e, pod or job)])
         if found.queued and (why := said.waits.get(job["metadata"]["uid"])):
@@ -80,15 +103,10 @@ class Observer:
         now = datetime.now(UTC)
         return gang.together(job, pods, lambda pod: diagnose(job, pod, self._settings, now, events(pod)))
 
-    def _pods(self, wanted: str) -> dict[str, list[Json]]:
-        """UID of a Job → its pods, one a node."""
+    def _pods(self, wanted: str) -> list[Json]:
+        """Oldest first."""
         pods = self._api.items(self._place.pods(), {"labelSelector": wanted})
-        pods.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
-        found: dict[str, list[Json]] = {}
-        for pod in pods:
-            for owner in pod["metadata"].get("ownerReferences") or ():
-                found.setdefault(owner["uid"], []).append(pod)
-        return {uid: gang.newest(theirs) for uid, theirs in found.items()}
+        return sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
     def forget_pods(self, wanted: str) -> None:
         """Delete the pods of ended jobs, which keep a claim alive; how they ended stays on record on their Jobs.
@@ -151,6 +169,19 @@ def _age(job: Json) -> tuple[str, str, str]:
     metadata = job["metadata"]
     submitted = (metadata.get("annotations") or {}).get(marks.SUBMITTED, "")
     return metadata["creationTimestamp"], submitted, metadata["name"]
+
+
+def _by_owner(pods: Sequence[Json]) -> dict[str, list[Json]]:
+    """UID of a Job → its pods, one a node.
+
+    Args:
+        pods: oldest first.
+    """
+    found: dict[str, list[Json]] = {}
+    for pod in pods:
+        for owner in left.owners(pod):
+            found.setdefault(owner, []).append(pod)
+    return {uid: gang.newest(theirs) for uid, theirs in found.items()}
 
 
 def _of(job: Json, pods: Mapping[str, list[Json]]) -> list[Json]:

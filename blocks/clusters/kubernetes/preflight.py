@@ -79,11 +79,11 @@ class Preflight:
 
     def _admission(self, job: Job, single: Sequence[str], new_volumes: Mapping[str, int]) -> list[Finding]:
         """What quotas, limits and policies say to the objects, in a dry run of making them."""
-        made = manifests.job(job, self._settings, single)
-        template = made["spec"]["template"]
+        body = manifests.job(job, self._settings, single)
+        template = body["spec"]["template"]
         pod = {"apiVersion": "v1", "kind": "Pod", **template}
         pod = {**pod, "metadata": {**template["metadata"], "generateName": "slipway-preflight-"}}
-        tries = [("job", self._place.jobs(), made), ("pod", self._place.pods(), pod)]
+        tries = [("job", self._place.jobs(), body), ("pod", self._place.pods(), pod)]
         if self._workloads.as_jobset(job):
             around = manifests.job(job, self._settings, single, as_jobset=True)
             tries.append(("jobset", self._place.jobsets(), around))
@@ -92,7 +92,9 @@ class Preflight:
         found = []
         for subject, path, body in tries:
             try:
-                self._api.post(path, body, dry_run=True)
+                made = self._api.post(path, body, dry_run=True)
+                if subject == "pod":
+                    found += _given(body, made, job.memory_bytes)
             except ApiError as error:
                 if error.status != 409:  # it is there: whoever submits adopts it, or says so
                     found.append(_refusal(subject, error))
@@ -144,6 +146,29 @@ class Preflight:
             if error.status != 403:
                 raise
             return None
+
+
+def _given(asked: Json, made: Json, memory_bytes: int | None) -> list[Finding]:
+    """Whether the namespace gives our containers less than they would take: a LimitRange, or a webhook."""
+    found = []
+    for key in ("initContainers", "containers"):
+        ours = {container["name"]: container for container in asked["spec"].get(key) or ()}
+        for container in made["spec"].get(key) or ():
+            mine = (ours.get(container["name"]) or {"resources": {}})["resources"].get("limits") or {}
+            limits = (container.get("resources") or {}).get("limits") or {}
+            given = [f"{limits[what]} of {what}" for what in ("memory", "cpu") if _is_less(limits, mine, what)]
+            if given and container["name"] in ours:
+                found.append(f"container {container['name']} gets no more than {' and '.join(given)}")
+    if not found:
+        return []
+    unasked = " The run says nothing of memory." if memory_bytes is None else ""
+    detail = f"{'; '.join(found)}, by a LimitRange or a webhook of the namespace.{unasked}"
+    remedy = "Say how much the run takes (memory_bytes of the trainer's resources), or have that limit changed."
+    return [Finding(subject="limits", level="warning", detail=detail, remedy=remedy)]
+
+
+def _is_less(limits: Json, mine: Json, what: str) -> bool:
+    return what in limits and (what not in mine or read_quantity(limits[what]) < read_quantity(mine[what]))
 
 
 def _refusal(subject: str, error: ApiError) -> Finding:

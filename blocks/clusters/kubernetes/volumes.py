@@ -66,6 +66,8 @@ class KubernetesVolumes:
             there = self._api.find(self._place.claim(name))
             if there is not None and there["metadata"].get("deletionTimestamp"):
                 raise ConflictError(f"The volume {name!r} is being deleted.", "Wait, or choose another name.") from None
+            if there is not None and (other := _not_ours(there)):
+                raise ConflictError(*other) from None
             raise ConflictError(f"The volume {name!r} exists.", "Use it, grow it, or choose another name.") from None
         return self._volume(made, {})
 
@@ -120,12 +122,8 @@ class KubernetesVolumes:
             NotFoundError: there is none; names those there are.
         """
         found = self._api.find(self._place.claim(check_name("volume", name)))
-        if found is not None and (found["metadata"].get("labels") or {}).get(marks.KIND) != "volume":
-            raise NotFoundError(
-                f"The claim {name!r} in namespace {self._place.owner!r} is not a volume of Slipway's.",
-                f"To make it one: kubectl -n {self._place.owner} label pvc {name} {marks.KIND}=volume "
-                + " ".join(f"{key}={value}" for key, value in marks.OURS.items()),
-            )
+        if found is not None and (other := _not_ours(found)):
+            raise NotFoundError(*other)
         if found is None:
             raise NotFoundError(
                 f"{self._place.owner!r} has no volume {name!r} on cluster {self._cluster!r}.",
@@ -246,6 +244,18 @@ class KubernetesVolumes:
                     raise
                 self._classes[name] = None
         return self._classes[name]
+
+
+def _not_ours(claim: Json) -> tuple[str, str] | None:
+    """What to say of a claim that is no volume, and what to do about it."""
+    name, namespace = claim["metadata"]["name"], claim["metadata"]["namespace"]
+    if (claim["metadata"].get("labels") or {}).get(marks.KIND) == "volume":
+        return None
+    labels = " ".join(f"{key}={value}" for key, value in {marks.KIND: "volume", **marks.OURS}.items())
+    return (
+        f"The claim {name!r} in namespace {namespace!r} is not a volume of Slipway's.",
+        f"Choose another name, or make it one: kubectl -n {namespace} label pvc {name} {labels}",
+    )
 
 
 def _requested(claim: Json) -> int:

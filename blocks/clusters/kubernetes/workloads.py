@@ -12,6 +12,7 @@ from blocks.clusters.kubernetes.jobset import (
     API_VERSION,
     NEVER,
     child_name,
+    is_child,
     is_jobset,
     is_made,
     jobset_name,
@@ -67,13 +68,22 @@ class Workloads:
         """
         query = {"labelSelector": wanted}
         jobs = self._api.items(self._place.jobs(), query)  # first: a JobSet without its Job is one that waits for it
-        found = [job for job in jobs if parent(job) is None]
-        children = {parent(job): job for job in jobs if parent(job) is not None}
+        found = [job for job in jobs if not is_child(job)]
+        children = [job for job in jobs if is_child(job)]
         if why_not := self._no_jobsets(again=bool(children and self._why_not)):
-            self._check_children(children.values(), why_not)
+            self._check_children(children, why_not)
+            jobsets = []
         else:
-            found += [unwrap(jobset, children.get(jobset["metadata"]["uid"])) for jobset in self._jobsets(query)]
-        return found
+            jobsets = self._jobsets(query)
+        by_parent = {parent(job): job for job in children}
+        self._end_left(children, {jobset["metadata"]["uid"] for jobset in jobsets})
+        return found + [unwrap(jobset, by_parent.get(jobset["metadata"]["uid"])) for jobset in jobsets]
+
+    def _end_left(self, children: Iterable[Json], there: set[str]) -> None:
+        """Delete the Jobs of JobSets that are gone: nobody else does where JobSet was taken away or let go of them."""
+        for job in children:
+            if parent(job) not in there and not job["metadata"].get("deletionTimestamp"):
+                self._api.delete(self._place.job(job["metadata"]["name"]), uid=job["metadata"]["uid"])
 
     def _check_children(self, children: Iterable[Json | None], why_not: str) -> None:
         """Raises: SlipwayError: a JobSet has made one of them. To pass it over would be to start its run once more."""
@@ -99,8 +109,8 @@ class Workloads:
         if job is not None or self._no_jobsets():
             return job
         jobset = self._api.find(self._place.jobset(jobset_name(name)))
-        if jobset is None:
-            return None
+        if jobset is None or (jobset["metadata"].get("labels") or {}).get(marks.NAME) != name:
+            return jobset
         child = self._api.find(self._place.job(child_name(name)))
         return unwrap(jobset, child if child and parent(child) == jobset["metadata"]["uid"] else None)
 

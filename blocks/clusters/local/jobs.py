@@ -20,7 +20,7 @@ from blocks.clusters.job import Job, JobStatus
 from blocks.clusters.local import launch
 from blocks.clusters.local.environment import base_environment, look_up
 from blocks.clusters.local.files import is_full, keep_reserve, remove_tree, try_lock, write_json
-from blocks.clusters.local.log import read_log
+from blocks.clusters.local.log import LogFile
 from blocks.clusters.local.observe import observe, observe_all
 from blocks.clusters.local.place import Place
 from blocks.clusters.local.stop import end_unsupervised
@@ -29,6 +29,10 @@ from blocks.clusters.local.volumes import LocalVolumes
 from blocks.clusters.port import Capacity
 
 _CODE = Path(__file__).parents[3]
+_STARTING_SECONDS = 10.0
+"""How long somebody who only looks at a job may keep its lock on a busy machine: whoever starts it sits that out."""
+_CLEANING_SECONDS = 60.0
+"""How long a delete waits for an ended job's supervisor."""
 
 
 class LocalJobs:
@@ -101,11 +105,11 @@ class LocalJobs:
                 return
             time.sleep(min(0.2, left))
 
-    def logs(self, name: str, since: datetime | None = None) -> Iterator[str]:
+    def logs(self, name: str, since: datetime | None = None, last: int | None = None) -> LogFile:
         """As the port says; a line may come up to half a second too early for `since`, see `log.py`."""
         self._status(name)
         place = self._place(name)
-        return read_log(place.log, place.log_times, since.timestamp() if since else None)
+        return LogFile(place.log, place.log_times, since.timestamp() if since else None, last)
 
     def stop(self, name: str, grace_seconds: float = 30) -> JobStatus:
         place = self._place(name)
@@ -129,12 +133,23 @@ class LocalJobs:
             return
         if status.live:
             raise InUseError(f"The job {name!r} is {status.state}.", "Stop it first.")
-        place.claim.unlink(missing_ok=True)
-        gone = place.directory.parent / f".gone.{secrets.token_hex(8)}"
-        with contextlib.suppress(FileNotFoundError):
-            place.directory.rename(gone)
+        with contextlib.suppress(FileNotFoundError):  # somebody else deletes it at the same time
+            self._take_away(place, status.uid)
         for left in place.directory.parent.glob(".gone.*"):  # also of deletes that were killed
             remove_tree(left)
+
+    def _take_away(self, place: Place, uid: str) -> None:
+        """Make an ended job's name free. Its supervisor still removes its claim and its scratch once the end is on
+        record: by their names, which would be the next job's."""
+        lock = try_lock(place.lock, patience_seconds=_CLEANING_SECONDS)
+        if lock is None:
+            raise InUseError(f"The scratch of job {place.name!r} is still being removed.", "Try again in a while.")
+        try:
+            if (there := observe(place)) is not None and there.uid == uid:
+                place.claim.unlink(missing_ok=True)
+                place.directory.rename(place.directory.parent / f".gone.{secrets.token_hex(8)}")
+        finally:
+            os.close(lock)
 
     def _place(self, name: str) -> Place:
         return Place(self._root, self._owner, name)
@@ -163,9 +178,11 @@ class LocalJobs:
     def _start(self, job: Job, place: Place) -> None:
         """Start the job's supervisor unless it has one. The lock decides, and the supervisor inherits it."""
         values = look_up(job.secrets, self._root)
-        lock = try_lock(place.lock, patience_seconds=0.3)
-        if lock is None:
-            return
+        lock, until = None, time.monotonic() + _STARTING_SECONDS
+        while lock is None:
+            if place.state.exists() or place.end.exists() or time.monotonic() > until:
+                return
+            lock = try_lock(place.lock, patience_seconds=0.3)
         try:
             if place.state.exists() or place.end.exists():
                 return

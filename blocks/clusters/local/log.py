@@ -1,7 +1,7 @@
 """The log of a local job: written by the program itself, so that it needs nobody to live; its times by the supervisor.
 
 The times are coarse: every half second the supervisor notes how long the log is. A line may thus come up to that much
-too early in `read_log(since=…)`, but none is ever missing. Free of everything outside the standard library, because
+too early with `since`, but none is ever missing. Free of everything outside the standard library, because
 the supervisor starts with it.
 """
 
@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_LONGEST_LINE = 1 << 20
+from blocks.clusters.lines import LONGEST_PIECE, Lines
+
+_BLOCK = 1 << 16
 
 
 class LogTimes:
@@ -36,15 +38,35 @@ class LogTimes:
                 self._file.write(f"{time.time():.3f} {length}\n")
 
 
-def read_log(log: Path, times: Path, since: float | None) -> Iterator[str]:
-    """Yield the lines of a log, from a unix time on; of one that is longer than any line, pieces."""
-    if not log.exists():
-        return
-    with log.open("rb") as file:
-        if since is not None:
-            _seek_line(file.fileno(), _length_at(times, since))
-        while line := file.readline(_LONGEST_LINE):
-            yield line.decode(errors="replace").rstrip("\r\n")
+class LogFile:
+    """A log's lines; iterated again, those that came since. What was read is never read again.
+
+    Args:
+        since: a unix time to begin at.
+        last: begin with so many of the last lines.
+    """
+
+    def __init__(self, log: Path, times: Path, since: float | None = None, last: int | None = None) -> None:
+        self._log, self._times = log, times
+        self._since, self._last = since, last
+        self._at: int | None = None
+        self._lines = Lines()
+
+    def __iter__(self) -> Iterator[str]:
+        if not self._log.exists():
+            return
+        with self._log.open("rb") as file:
+            length = os.fstat(file.fileno()).st_size  # a look ends, however fast the log grows
+            if self._at is None:
+                self._at = self._begin(file.fileno(), length)
+            file.seek(self._at)
+            while self._at < length and (piece := file.readline(LONGEST_PIECE)):
+                self._at += len(piece)
+                yield from self._lines.of(piece)
+
+    def _begin(self, descriptor: int, length: int) -> int:
+        begin = 0 if self._since is None else _line_at(descriptor, _length_at(self._times, self._since))
+        return begin if self._last is None else max(begin, _last_at(descriptor, length, self._last))
 
 
 def last_lines(log: Path, count: int = 20, longest: int = 500) -> list[str]:
@@ -66,13 +88,20 @@ def _length_at(times: Path, since: float) -> int:
     return int(noted[place - 1][1]) if place else 0
 
 
-def _seek_line(descriptor: int, position: int) -> None:
-    """Go to the start of the line that holds this position."""
+def _line_at(descriptor: int, position: int) -> int:
+    """Where the line begins that holds this position."""
     while position > 0:
-        start = max(0, position - 4096)
+        start = max(0, position - _BLOCK)
         before = os.pread(descriptor, position - start, start)
         if b"\n" in before:
-            position = start + before.rindex(b"\n") + 1
-            break
+            return start + before.rindex(b"\n") + 1
         position = start
-    os.lseek(descriptor, position, os.SEEK_SET)
+    return 0
+
+
+def _last_at(descriptor: int, length: int, count: int) -> int:
+    """Where the last so many lines begin."""
+    position = length
+    for _ in range(count):
+        position = _line_at(descriptor, max(0, position - 1))
+    return position

@@ -8,7 +8,7 @@ import pytest
 
 from blocks.clusters.errors import NotFoundError, SlipwayError
 from blocks.clusters.port import Session, Terminal
-from tests.blocks.clusters.bench import Bench
+from tests.blocks.clusters.bench import PATIENCE_SECONDS, Bench
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ class Said:
                 self.err += said[1]
 
     def until(self, words: bytes) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while words not in self.out:
             assert time.monotonic() < deadline, self.out
             time.sleep(0.05)
 
     def ended(self) -> int:
-        self._reader.join(60)
+        self._reader.join(PATIENCE_SECONDS)
         assert not self._reader.is_alive(), self.out
         try:
             return self.terminal.wait()
@@ -68,20 +68,19 @@ def test_a_program_that_is_killed_says_by_which_signal(bench: Bench, session: Se
 
 
 def test_a_terminal_has_a_size_that_follows(bench: Bench, session: Session) -> None:
-    said = Said(bench.cluster.sessions.attach(session.id, ["sh", "-c", "stty size; read x; stty size"], (33, 101)))
+    until_it_changes = 'stty size; while [ "$(stty size)" = "33 101" ]; do sleep 0.1; done; stty size'
+    said = Said(bench.cluster.sessions.attach(session.id, ["sh", "-c", until_it_changes], (33, 101)))
     said.until(b"33 101")
     said.terminal.resize(40, 120)
-    time.sleep(0.5)
-    said.terminal.write(b"\n")
     said.until(b"40 120")
     assert said.ended() == 0
 
 
 def test_control_c_reaches_what_runs_in_the_foreground_and_leaves_the_shell(bench: Bench, session: Session) -> None:
     said = Said(bench.cluster.sessions.attach(session.id, [], (24, 80)))
-    said.terminal.write(b"echo re''ady; sleep 300\n")
+    # Who says it is in the foreground, and takes the signal: some shells lose one that comes before they run a program.
+    said.terminal.write(b"python -c \"import time; print('re' + 'ady', flush=True); time.sleep(300)\"\n")
     said.until(b"ready")
-    time.sleep(0.5)
     said.terminal.write(b"\x03")
     time.sleep(0.5)
     said.terminal.write(b"echo al''ive; exit 3\n")

@@ -36,6 +36,9 @@ def test_logs_are_the_attempts_own(bench: Slipway) -> None:
     followed = bench("runs", "logs", "base", "--follow", "--attempt", "1")
     assert "ended as completed" in followed.err
     bench("runs", "logs", "base", "--attempt", "2").refused(1, "no attempt 2")
+    lines = bench("runs", "logs", "base").out.splitlines()
+    for words in (["--tail", "2"], ["--tail", "2", "--follow"]):
+        assert bench("runs", "logs", "base", *words).out.splitlines() == lines[-2:]
 
 
 def test_stopping_what_is_over_says_so(bench: Slipway) -> None:

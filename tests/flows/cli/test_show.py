@@ -11,7 +11,6 @@ import pytest
 import typer
 
 from flows.cli.app import app
-from flows.cli.runs import News
 from flows.cli.show import show_table, some_of
 from tests.flows.cli.conftest import REPOSITORY
 
@@ -90,14 +89,6 @@ def test_every_command_can_answer_in_json() -> None:
     for name, command in found.items():
         options = {option for parameter in command.params for option in parameter.opts}
         assert ("-o" in options) == (name not in STREAMS), name
-
-
-def test_a_line_that_was_printed_while_it_was_written_is_printed_to_its_end() -> None:
-    news = News()
-    assert list(news.of(iter(["one", "tw"]))) == ["one", "tw"]
-    assert list(news.of(iter(["one", "tw"]))) == []
-    assert list(news.of(iter(["one", "two", "", "th"]))) == ["o", "", "th"]
-    assert list(news.of(iter(["one", "two", "", "three"]))) == ["ree"]
 
 
 def test_a_directory_that_was_removed_under_one_is_said_so(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from blocks.clusters.job import Cause, JobState
-from blocks.clusters.kubernetes.diagnosis import WAITS, diagnose
+from blocks.clusters.kubernetes.diagnosis import MAKING_GRACE_SECONDS, WAITS, diagnose
+from blocks.clusters.kubernetes.gang import together
 from blocks.clusters.kubernetes.settings import KubernetesSettings
 from blocks.clusters.kubernetes.times import write_time
 from blocks.clusters.kubernetes.users import users
@@ -194,6 +195,53 @@ def test_what_was_given_up_stays_given_up() -> None:
     end = json.dumps({"state": "failed", "cause": "start", "reason": "no image"})
     found = diagnose(job_with(end=end, suspend=True), None, SETTINGS, NOW)
     assert (found.state, found.cause, found.reason) == (JobState.FAILED, Cause.START, "no image")
+
+
+REFUSED = [{"reason": "FailedCreate", "message": 'pods "x" is forbidden: every pod has a cost-center label'}]
+NO_QUOTA = [{"reason": "FailedCreate", "message": 'pods "x" is forbidden: exceeded quota: team'}]
+
+
+def made(seconds: float, **status: int) -> dict[str, Any]:
+    job = job_with()
+    job["metadata"]["creationTimestamp"] = ago(seconds)
+    return {**job, "status": {**job["status"], **status}}
+
+
+@pytest.mark.parametrize(("events", "says"), [(REFUSED, "cost-center"), ([], "controller runs")])
+def test_a_pod_that_is_refused_or_made_by_nobody_is_waited_for_no_longer_than_its_grace(
+    events: list[dict[str, str]], says: str
+) -> None:
+    fresh = diagnose(made(MAKING_GRACE_SECONDS - 1), None, SETTINGS, NOW, events)
+    late = diagnose(made(MAKING_GRACE_SECONDS + 1), None, SETTINGS, NOW, events)
+    assert (fresh.state, fresh.give_up) == (JobState.QUEUED, False)
+    assert (late.state, late.cause, late.give_up, says in late.reason) == (JobState.FAILED, Cause.START, True, True)
+
+
+def test_quota_is_waited_for_as_long_as_the_settings_say() -> None:
+    job, impatient = made(3600), SETTINGS.model_copy(update={"queue_grace_seconds": 60})
+    assert not diagnose(job, None, SETTINGS, NOW, NO_QUOTA).give_up
+    found = diagnose(job, None, impatient, NOW, NO_QUOTA)
+    assert (found.cause, found.give_up, "exceeded quota: team" in found.reason) == (Cause.START, True, True)
+
+
+@pytest.mark.parametrize("seen", ["active", "failed", "terminating"])
+def test_a_pod_that_was_there_and_is_not_is_no_pod_that_was_never_made(seen: str) -> None:
+    assert not diagnose(made(10 * MAKING_GRACE_SECONDS, **{seen: 1}), None, SETTINGS, NOW, REFUSED).give_up
+
+
+def test_of_several_nodes_the_ones_without_a_pod_are_said_with_their_reason() -> None:
+    job = made(60, active=1)
+    job["spec"]["completions"] = 2
+    pod = pod_with("Running", containerStatuses=container("running"))
+    found, _ = together(job, [pod], lambda pod: diagnose(job, pod, SETTINGS, NOW, NO_QUOTA))
+    assert (found.state, "1 of its 2 pods" in found.reason, "exceeded quota: team" in found.reason) == (
+        JobState.QUEUED, True, True,
+    )  # fmt: skip
+    job["metadata"]["creationTimestamp"] = ago(MAKING_GRACE_SECONDS + 1)
+    assert together(job, [pod], lambda pod: diagnose(job, pod, SETTINGS, NOW, REFUSED))[0].give_up
+    both = {**job, "status": {"active": 2}}
+    found, _ = together(both, [pod, pod], lambda pod: diagnose(both, pod, SETTINGS, NOW))
+    assert found.state is JobState.RUNNING
 
 
 def test_a_job_that_quota_keeps_without_a_pod_says_so() -> None:

@@ -103,7 +103,7 @@ def test_the_nodes_meet_by_name(k8s: KubernetesBench) -> None:
         "    except OSError:\n"
         "        time.sleep(0.2)"
     )
-    k8s.cluster.jobs.submit(k8s.job("one", code, nodes=2, deadline_seconds=120))
+    k8s.cluster.jobs.submit(k8s.job("one", code, nodes=2, deadline_seconds=400))
     assert k8s.ended("one").state == JobState.COMPLETED
     owner = k8s.cluster.owner
     assert list(k8s.cluster.jobs.logs("one")) == [f"heard {made(k8s)}-1.one.{owner}.svc.cluster.local"]
@@ -213,7 +213,7 @@ def test_several_that_submit_it_at_once_make_it_once(k8s: KubernetesBench) -> No
         assert submitter.stdin
         submitter.stdin.write("go\n")
         submitter.stdin.flush()
-    said = {submitter.communicate(timeout=120)[0] for submitter in submitters}
+    said = {submitter.communicate(timeout=600)[0] for submitter in submitters}
     assert said == {f"{k8s.until('one', JobState.RUNNING).uid}\n"}
     assert len(pods(k8s)) == 2
 

@@ -1,11 +1,10 @@
 """What only Kubernetes does to a job, produced for real on a cluster."""
 
-import time
-
 import pytest
 
 from blocks.clusters.errors import ConflictError, ProgramError, SlipwayError
 from blocks.clusters.job import Cause, JobState, SecretRef
+from blocks.clusters.kubernetes.place import Place
 from tests.blocks.clusters.bench import GI, on_shelf
 from tests.blocks.clusters.kubernetes.conftest import KubernetesBench
 
@@ -98,7 +97,8 @@ def test_a_preempted_job_was_evicted(k8s: KubernetesBench) -> None:
 def test_quota_keeps_a_job_waiting_with_the_servers_words_and_lets_it_run_later(k8s: KubernetesBench) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}}
     k8s.real.api.post(k8s.core("resourcequotas"), {**quota, "spec": {"hard": {"pods": "0"}}})
-    time.sleep(1)  # the quota's own status comes a moment later
+    path = k8s.core("resourcequotas", "team")
+    k8s.wait(lambda: (k8s.real.api.get(path).get("status") or {}).get("hard"), "the quota to be counted")
     k8s.cluster.jobs.submit(k8s.job("one", "print('ran')"))
     waiting = k8s.wait(lambda: s if "quota" in (s := k8s.status("one")).reason else None)
     assert waiting.state == JobState.QUEUED
@@ -106,10 +106,48 @@ def test_quota_keeps_a_job_waiting_with_the_servers_words_and_lets_it_run_later(
     assert k8s.cluster.jobs.stop("one").state == JobState.STOPPED
 
 
-def test_a_job_deleted_under_us_is_not_there_any_more(k8s: KubernetesBench) -> None:
-    k8s.cluster.jobs.submit(k8s.job("one", SLEEP))
-    k8s.real.api.delete(f"/apis/batch/v1/namespaces/{k8s.cluster.owner}/jobs/one")
+STUBBORN = (
+    "import signal, time\n"
+    "signal.signal(signal.SIGTERM, lambda *_: print('told to end', flush=True))\n"
+    "print('up', flush=True)\n"
+    "while True: time.sleep(1)"
+)
+
+
+def orphaned(k8s: KubernetesBench) -> None:
+    """`kubectl delete job one --cascade=orphan`"""
+    job = f"{Place(k8s.cluster.owner).job('one')}?propagationPolicy=Orphan"
+    k8s.real.api._json("DELETE", job)
+    k8s.wait(lambda: k8s.real.api.find(Place(k8s.cluster.owner).job("one")) is None, "the Job to go")
+
+
+@pytest.mark.parametrize("way", ["with its pods", "without them"])
+def test_a_job_deleted_under_us_is_gone_once_its_program_has_ended(k8s: KubernetesBench, way: str) -> None:
+    k8s.cluster.jobs.submit(k8s.job("one", STUBBORN, labels={"team": "a b"}))
+    k8s.wait(lambda: list(k8s.cluster.jobs.logs("one")) == ["up"], "it to begin")
+    before = k8s.status("one")
+    if way == "with its pods":
+        k8s.real.api.delete(Place(k8s.cluster.owner).job("one"))
+    else:
+        orphaned(k8s)
+    left = k8s.status("one")
+    assert (left.state, "Job was deleted" in left.reason, left.labels) == (JobState.RUNNING, True, before.labels)
+    assert [found.name for found in k8s.cluster.jobs.find({"team": "a b"})] == ["one"]
+    k8s.wait(lambda: list(k8s.cluster.jobs.logs("one")) == ["up", "told to end"], "it to be told")
+    again = k8s.cluster.jobs.submit(k8s.job("one", SLEEP))
+    assert again.uid != before.uid
+    pod = k8s.pod_of("one")
+    running = [p for p in k8s.real.api.items(k8s.core("pods")) if p["status"]["phase"] == "Running"]
+    assert {p["metadata"]["uid"] for p in running} <= {pod["metadata"]["uid"]}, "never two at a time"
+
+
+def test_what_a_deleted_job_left_can_be_stopped(k8s: KubernetesBench) -> None:
+    k8s.cluster.jobs.submit(k8s.job("one", STUBBORN))
+    k8s.wait(lambda: list(k8s.cluster.jobs.logs("one")) == ["up"], "it to begin")
+    orphaned(k8s)
+    assert k8s.cluster.jobs.stop("one", grace_seconds=0).state == JobState.STOPPED
     assert k8s.cluster.jobs.status(["one"]) == {}
+    k8s.wait(lambda: k8s.real.api.items(k8s.core("pods")) == [], "its pod to go")
 
 
 def test_a_strangers_job_of_that_name_is_left_alone(k8s: KubernetesBench) -> None:
@@ -119,6 +157,14 @@ def test_a_strangers_job_of_that_name_is_left_alone(k8s: KubernetesBench) -> Non
     k8s.real.api.post(jobs, {**stranger, "spec": {"suspend": True, "template": {"spec": pod}}})
     with pytest.raises(ConflictError, match="not Slipway's"):
         k8s.cluster.jobs.submit(k8s.job("one"))
+    assert k8s.cluster.jobs.status(["one"]) == {}
+
+
+def test_a_service_of_that_name_is_no_way_for_several_nodes_to_meet(k8s: KubernetesBench) -> None:
+    service = {"metadata": {"name": "one"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}
+    k8s.real.api.post(k8s.core("services"), service)
+    with pytest.raises(ConflictError, match=r"Service 'one'.*delete service one"):
+        k8s.connect_with(jobset="never").cluster.jobs.submit(k8s.job("one", nodes=2))
     assert k8s.cluster.jobs.status(["one"]) == {}
 
 

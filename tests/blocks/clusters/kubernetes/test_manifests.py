@@ -154,7 +154,7 @@ def test_a_patch_reaches_every_pod_and_merges_lists_by_name() -> None:
     main = template["spec"]["containers"][0]
     assert main["image"] == "registry.example/trainer:2"
     assert [v for v in main["env"] if v["name"] == "HOME"] == [{"name": "HOME", "value": "/tmp"}]
-    assert template["metadata"]["annotations"] == {"team": "a"}
+    assert template["metadata"]["annotations"]["team"] == "a"
     assert manifests.internal_session("shelf", settings, single_node=False)["spec"]["hostNetwork"] is True
 
 

@@ -56,6 +56,16 @@ def test_a_quota_of_storage_is_said_before_the_volume_is_asked_for(k8s: Kubernet
     assert "3Gi" in found.detail
 
 
+def test_a_limit_that_the_namespace_gives_is_said_before_it_kills_the_run(k8s: KubernetesBench) -> None:
+    limits = {"limits": [{"type": "Container", "default": {"memory": "48Mi"}, "defaultRequest": {"memory": "32Mi"}}]}
+    k8s.real.api.post(k8s.core("limitranges"), {"metadata": {"name": "team"}, "spec": limits})
+    (found,) = findings(k8s, init_command=("true",))
+    assert (found.subject, found.level) == ("limits", "warning")
+    assert "container init gets no more than 48Mi of memory; container main gets no more than 48Mi" in found.detail
+    assert "memory_bytes" in found.remedy
+    assert findings(k8s, memory_bytes=64 * 2**20) == []
+
+
 def test_a_limit_range_that_refuses_the_pod_says_so(k8s: KubernetesBench) -> None:
     limits = {"limits": [{"type": "Container", "max": {"cpu": "250m"}}]}
     k8s.real.api.post(

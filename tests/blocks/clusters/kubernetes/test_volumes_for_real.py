@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from blocks.clusters.errors import InUseError, NotFoundError, SlipwayError
+from blocks.clusters.errors import ConflictError, InUseError, NotFoundError, SlipwayError
 from blocks.clusters.kubernetes.api import ApiError
 from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from blocks.clusters.volume import VolumeStatus
@@ -94,6 +94,8 @@ def test_a_claim_that_is_not_ours_is_no_volume(k8s: KubernetesBench) -> None:
     assert k8s.cluster.volumes.list() == []
     with pytest.raises(NotFoundError, match=r"theirs.*label pvc"):
         k8s.cluster.volumes.get("theirs")
+    with pytest.raises(ConflictError, match=r"theirs.*not a volume of Slipway's.*another name"):
+        k8s.cluster.volumes.create("theirs", GI)
 
 
 def test_who_may_not_delete_is_told_so_before_anything_is_tried(k8s: KubernetesBench) -> None:

@@ -47,7 +47,8 @@ def test_a_job_knows_where_its_volume_and_its_scratch_are(local: LocalBench) -> 
     volume, scratch, here = json.loads(next(iter(local.cluster.jobs.logs("one"))))
     assert volume == str(local.root / "volumes/me/shelf")
     assert scratch == here == str(local.root / "jobs/me/one/scratch")
-    assert not Path(scratch).exists()
+    # The end does not wait for the removal of a scratch that may be large.
+    local.wait(lambda: not Path(scratch).exists(), "the scratch to be gone")
 
 
 def test_a_job_can_run_the_programs_beside_the_data(local: LocalBench) -> None:

@@ -15,6 +15,7 @@ import pytest
 from blocks.clusters.errors import ProgramError, SlipwayError
 from blocks.clusters.job import SecretRef
 from blocks.clusters.local.cluster import LocalCluster
+from tests.blocks.clusters.bench import PATIENCE_SECONDS
 
 T = TypeVar("T")
 
@@ -63,6 +64,7 @@ def deaf(layout, arguments):
     raise BadInputError("I will not listen.", "Say something else.")
 
 def rest(layout, arguments):
+    open(arguments["resting"], "w").close()
     time.sleep(600)
 
 def no_json(layout, arguments):
@@ -151,7 +153,7 @@ from pathlib import Path
 sys.path.insert(0, {repository!r})
 from blocks.clusters.local.cluster import LocalCluster
 cluster = LocalCluster(Path({root!r}), project=Path({project!r}))
-cluster.call("shelf", sys.argv[1], {{}})
+cluster.call("shelf", sys.argv[1], {{"resting": sys.argv[2]}})
 """
 
 
@@ -164,15 +166,21 @@ def test_what_a_killed_caller_left_goes_with_the_next_call_once_its_program_is_o
     repository = str(Path(__file__).parents[4])
     code = CALL.format(repository=repository, root=str(tmp_path / "cluster"), project=str(tmp_path / "project"))
     caller = subprocess.Popen(
-        [sys.executable, "-c", code, "rest"], env={**os.environ, "TMPDIR": str(temporary)}, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", code, "rest", str(tmp_path / "resting")],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stderr=subprocess.DEVNULL,
     )
-    program = _wait(lambda: next(iter(psutil.Process(caller.pid).children()), None))
+    _wait(
+        lambda: (tmp_path / "resting").exists()
+    )  # before that it reads its arguments, which a killed caller never sends
+    (program,) = psutil.Process(caller.pid).children()
     caller.kill()
     caller.wait()
     (left,) = (path for path in temporary.iterdir() if not path.is_symlink())
 
     def look() -> list[str]:
-        subprocess.run([sys.executable, "-c", code, "echo"], env={**os.environ, "TMPDIR": str(temporary)}, check=True)
+        env = {**os.environ, "TMPDIR": str(temporary)}
+        subprocess.run([sys.executable, "-c", code, "echo", ""], env=env, check=True)
         return sorted(path.name for path in temporary.iterdir())
 
     assert look() == sorted([left.name, "slipway-scratch-mine"])
@@ -189,7 +197,7 @@ def test_without_a_temporary_folder_a_call_says_so(trials: LocalCluster, monkeyp
 
 
 def _wait(look: Callable[[], T]) -> T:
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE_SECONDS
     while not (found := look()):
         assert time.monotonic() < until
         time.sleep(0.05)
