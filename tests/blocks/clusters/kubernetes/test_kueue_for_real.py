@@ -7,6 +7,7 @@ import pytest
 
 from blocks.clusters.job import Cause, Job, JobState
 from tests.blocks.clusters.kubernetes.conftest import KubernetesBench
+from tests.cluster.accounts import connect_as, make_account, rules
 from tests.cluster.queues import Queues, queues_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.usefixtures("kueue"), pytest.mark.timeout(400)]
@@ -69,11 +70,15 @@ def test_what_can_not_have_its_turn_is_told_in_kueues_words(k8s: KubernetesBench
 def test_one_that_is_stopped_before_its_turn_leaves_the_queue_and_gets_no_pod(
     k8s: KubernetesBench, queues: Queues
 ) -> None:
+    """With the rights of the role that is shipped."""
+    make_account(k8s.real.api, k8s.real.owner, "flows", rules("owner/roles.yaml", "slipway"))
+    flows = connect_as(k8s.kubernetes, k8s.real.api, k8s.real.owner, "flows")
     k8s.cluster.jobs.submit(job(k8s, "first"))
     k8s.until("first", JobState.RUNNING)
-    second = k8s.cluster.jobs.submit(job(k8s, "second"))
+    second = flows.jobs.submit(job(k8s, "second"))
     queued(k8s, "second", "insufficient unused quota")
-    stopped = k8s.cluster.jobs.stop("second")
+    assert "insufficient unused quota" in flows.jobs.status(["second"])["second"].reason
+    stopped = flows.jobs.stop("second")
     assert (stopped.state, stopped.cause) == (JobState.STOPPED, Cause.STOPPED)
     k8s.wait(lambda: queues.workload(second.uid)["spec"]["queueName"] != "team", "it to leave the queue")
     k8s.cluster.jobs.submit(job(k8s, "third", "print('ran')"))
@@ -107,7 +112,7 @@ def test_one_that_is_stopped_while_it_is_preempted_does_not_come_back(k8s: Kuber
 
 @pytest.mark.parametrize("way", ["never", "always"])
 def test_several_nodes_are_admitted_together_or_not_at_all(k8s: KubernetesBench, way: str) -> None:
-    as_they_are = k8s.connect_with(jobset=way)
+    as_they_are = k8s.connect_with(jobset=way, autoscales=True)
     as_they_are.jobset = way == "always"
     with queues_of(k8s.real, gpus=2) as queues:
         k8s.cluster.jobs.submit(job(k8s, "first"))
