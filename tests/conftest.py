@@ -18,7 +18,7 @@ from xdist.remote import Producer
 
 from blocks.clusters.local.cluster import LocalCluster
 from deployments.stack import DEMO, PROJECT, Stack, make_assets
-from tests.cluster.access import TestCluster, jobset_installed, start
+from tests.cluster.access import TestCluster, jobset_installed, kueue_installed, start
 from tests.spread import ByFile, turn
 
 # Readline, which pytest imports, exports the size of a terminal that is not there to the processes that tests run in.
@@ -174,6 +174,13 @@ def kubernetes() -> TestCluster:
 def jobset(kubernetes: TestCluster) -> Iterator[None]:
     """JobSet on that Kubernetes, for tests marked `alone`: all others are there without it."""
     with jobset_installed(kubernetes):
+        yield
+
+
+@pytest.fixture(scope="module")
+def kueue(kubernetes: TestCluster, jobset: None) -> Iterator[None]:
+    """Kueue, with its own controller, beside JobSet, for tests marked `alone`."""
+    with kueue_installed(kubernetes):
         yield
 
 
