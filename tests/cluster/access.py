@@ -136,17 +136,35 @@ def jobset_installed(cluster: TestCluster) -> Iterator[None]:
         return
     if os.environ.get("SLIPWAY_TEST_JOBSET") == "none":
         pytest.skip("JobSet could not be built here")
+    with _installed("jobset"):
+        yield
+
+
+@contextlib.contextmanager
+def kueue_installed(cluster: TestCluster) -> Iterator[None]:
+    """Kueue is there for the time of the block, where its controller was built: `tests/cluster/build kueue`."""
+    if not cluster.ours:
+        pytest.skip("that cluster is not ours to make queues on")
+    if not list((Path(cluster.kubeconfig).parent.parent / "bin").glob("kueue-*.components")):
+        pytest.skip("Kueue's controller was not built: tests/cluster/build kueue does it")
+    with _installed("kueue"):
+        yield
+
+
+@contextlib.contextmanager
+def _installed(what: str) -> Iterator[None]:
     try:
-        _jobset("up")
+        _install(what, "up")
         yield
     finally:
-        _jobset("down")
+        _install(what, "down")
 
 
-def _jobset(verb: str) -> None:
-    done = subprocess.run(["bash", HERE / "jobset", verb], capture_output=True, text=True, check=False)
+def _install(what: str, verb: str) -> None:
+    argv, env = ["bash", HERE / what, verb], {**os.environ, "PYTHON": sys.executable}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"jobset {verb} on the test cluster: {done.stderr[-2000:]}")
+        raise RuntimeError(f"{what} {verb} on the test cluster: {done.stderr[-2000:]}")
 
 
 @contextlib.contextmanager

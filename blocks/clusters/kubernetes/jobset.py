@@ -84,9 +84,10 @@ def is_made(job: Json) -> bool:
 
 
 def is_held(job: Json) -> bool:
-    """Whether it is suspended, and its Job can not start any more: a JobSet may have yet to suspend or make it."""
+    """Whether it is suspended, and its Job can not start any more: a queue may have suspended it, and a JobSet may have
+    yet to suspend or make it."""
     spec = job["spec"]
-    return bool(spec.get("suspend")) and (not is_jobset(job) or NEVER.items() <= spec.items())
+    return bool(spec.get("suspend")) and NEVER.items() <= spec.items()
 
 
 def uids(job: Json) -> set[str]:
