@@ -61,7 +61,7 @@ def take(running: Running, page: Page) -> None:
 
     open_artifact(running, page, flow_run, "harbour-1-training")
     expect(page.get_by_alt_text("loss by step")).to_be_visible(timeout=SLOW_MACHINE)
-    save(page, "training")
+    save(page, "training", top=page.get_by_role("heading", name="Run harbour-1"))
 
 
 def take_sweep(running: Running, page: Page) -> None:
