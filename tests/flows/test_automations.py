@@ -101,6 +101,20 @@ def test_a_checkpoint_that_appears_is_forked_once_however_often_its_event_comes(
     assert {run["name"] for run in forks(running, "watched")} == {f"fork {fork}"}
 
 
+def test_another_deployment_gets_what_the_event_tells(clean: Running) -> None:
+    running = clean
+    given = {"volume": "judged-{{ event.payload.run }}-{{ event.payload.step }}", "size": "1Gi"}
+    judge = AutomationSettings(on="checkpoint", run="judge", step=5, deployment="create-volume/local", parameters=given)
+    deploy(running, evaluate=judge)
+
+    running.completed(running.run("finetune/local", name="judge", volume=VOLUME, set={**SHORT, "max_steps": 5}))
+
+    def made() -> set[str]:
+        return {volume.name for volume in running.cluster.volumes.list()}
+
+    until(lambda: "judged-judge-5" in made(), "the deployment to have run", seconds=120)
+
+
 def test_what_a_trigger_forked_it_does_not_fork_again(clean: Running) -> None:
     running = clean
     training = running.run("finetune/local", name="chain", volume=VOLUME, set={**SHORT, "max_steps": 5})
