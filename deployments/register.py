@@ -1,6 +1,7 @@
 """Saves what slipway.toml says as Prefect blocks, which is what flows take as parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
@@ -8,12 +9,17 @@ from prefect.client.schemas.actions import DeploymentUpdate
 
 from blocks.bucket import Bucket, document_name
 from blocks.cluster import cluster_block
+from blocks.clusters.port import Cluster
 from blocks.hub import HuggingFaceHub
 from blocks.hub_access import HubAccess
 from blocks.settings import Settings, read_settings
 from blocks.trainer import Trainer
 from tasks.choices import OURS, offer_models, staged_models
 from tasks.errors import EXPECTED
+from tasks.stages.volume import usable_volumes
+
+_AT_ONCE = 4
+"""Volumes that are looked at together: each takes a small pod on Kubernetes."""
 
 
 def register(settings: Settings, more_hubs: Mapping[str, HubAccess] | None = None) -> list[str]:
@@ -42,17 +48,40 @@ def register(settings: Settings, more_hubs: Mapping[str, HubAccess] | None = Non
     return saved
 
 
-def finish_forms(settings: Settings) -> None:
-    """Have the Run forms of what is deployed show its blocks as selected, and offer the models that are staged."""
+def finish_forms(settings: Settings, note: Callable[[str], None] = lambda text: None) -> None:
+    """Have the Run forms of what is deployed show its blocks as selected, and offer the models that are staged.
+
+    Every volume is looked at for those, which takes a session each on Kubernetes: several at a time.
+
+    Args:
+        note: told what was looked at, and what could not be.
+    """
     select_blocks()
-    staged: set[str] = set()
-    all_seen = True
+    volumes: list[tuple[Cluster, str]] = []
+    unseen = 0
     for name in settings.clusters:
         try:
-            staged |= set(staged_models(settings.cluster(name)))
-        except EXPECTED:  # it can not be looked at from here: what the forms offered stays
-            all_seen = False
-    offer_models(staged, only=all_seen)
+            cluster = settings.cluster(name)
+            volumes += [(cluster, volume) for volume in usable_volumes(cluster)]
+        except EXPECTED as error:  # it can not be looked at from here: what the forms offered stays
+            note(f"Cluster {name} is not looked at: {error.what}")
+            unseen += 1
+    staged: set[str] = set()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        looks = {pool.submit(staged_models, *place): place for place in volumes}
+        try:
+            for done, look in enumerate(as_completed(looks), start=1):
+                cluster, volume = looks[look]
+                try:
+                    staged |= set(look.result())
+                except EXPECTED as error:
+                    note(f"Volume {volume} of cluster {cluster.name} is not looked at: {error.what}")
+                    unseen += 1
+                else:
+                    note(f"looked at volume {volume} of cluster {cluster.name}, {done} of {len(volumes)}")
+        finally:  # whoever is interrupted waits for no more than what has begun
+            pool.shutdown(wait=False, cancel_futures=True)
+    offer_models(staged, only=not unseen)
 
 
 def select_blocks() -> None:
@@ -77,8 +106,17 @@ def _with_id(client: SyncPrefectClient, parameter: Any) -> Any:
     return parameter
 
 
-def main() -> list[str]:
+def main(note: Callable[[str], None] = lambda text: None, *, look: bool = True) -> list[str]:
+    """Save the settings as blocks and finish the Run forms; the names of the blocks.
+
+    Args:
+        note: as in `finish_forms`.
+        look: have the forms offer what is staged; without, they go on to offer what they do.
+    """
     settings = read_settings()
     saved = register(settings)
-    finish_forms(settings)
+    if look:
+        finish_forms(settings, note)
+    else:
+        select_blocks()
     return saved

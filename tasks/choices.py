@@ -9,7 +9,6 @@ from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 
 from blocks.clusters.port import Cluster
-from tasks.stages.volume import usable_volumes
 
 OURS = DeploymentFilter(tags=DeploymentFilterTags(all_=["slipway"]))
 OFFERS = {"offers": "staged models"}
@@ -17,15 +16,12 @@ OFFERS = {"offers": "staged models"}
 _TABS = ("staged", "another")
 
 
-def staged_models(cluster: Cluster) -> list[str]:
-    """What is staged on any volume, as configs name it: snapshots at their commits, complete weights in models/."""
-    found = set()
-    for volume in usable_volumes(cluster):
-        snapshots = cluster.call(volume, "snapshots.list", {})["snapshots"]
-        found |= {f"{one['repo']}@{one['commit']}" for one in snapshots if one["repo_type"] == "model"}
-        own = cluster.call(volume, "weights.list", {})["weights"]
-        found |= {f"/volume/{one['path']}" for one in own if one["staged"]}
-    return sorted(found)
+def staged_models(cluster: Cluster, volume: str) -> list[str]:
+    """What is staged on a volume, as configs name it: snapshots at their commits, complete weights in models/."""
+    snapshots = cluster.call(volume, "snapshots.list", {})["snapshots"]
+    found = {f"{one['repo']}@{one['commit']}" for one in snapshots if one["repo_type"] == "model"}
+    own = cluster.call(volume, "weights.list", {})["weights"]
+    return sorted(found | {f"/volume/{one['path']}" for one in own if one["staged"]})
 
 
 def offer_models(models: Iterable[str], *, only: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -24,7 +25,13 @@ from tests.spread import ByFile, turn
 for _size in ("COLUMNS", "LINES"):
     os.environ.pop(_size, None)
 
+# Where the tests run in the background control-C may be ignored, and what they start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+PATIENCE_SECONDS = 300.0
+"""How long to wait for what takes seconds: a guard, which costs nothing where all is well."""
 CLUSTER_TEST_SECONDS = 900
 """What a test on Kubernetes may take: one node on two cores that other work takes as well."""
 
@@ -88,9 +95,9 @@ class Running:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        for left in range(20, -1, -1):
+        for left in range(200, -1, -1):
             try:
-                with urllib.request.urlopen(request, timeout=30) as answer:
+                with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
                     text = answer.read()
                 return json.loads(text) if text else None
             except urllib.error.HTTPError as error:  # SQLite was busy: nothing was done, and clients ask again
@@ -104,7 +111,7 @@ class Running:
         assert isinstance(found, dict)
         return found["state"] or {"type": "NONE", "name": "", "message": ""}
 
-    def wait(self, flow_run: str, *types: str, seconds: float = 120) -> dict[str, str]:
+    def wait(self, flow_run: str, *types: str, seconds: float = PATIENCE_SECONDS) -> dict[str, str]:
         """Wait until a flow run is in a state of one of the types."""
         deadline = time.monotonic() + seconds
         while (state := self.state(flow_run))["type"] not in types:
@@ -112,14 +119,14 @@ class Running:
             time.sleep(0.3)
         return state
 
-    def completed(self, flow_run: str, seconds: float = 120) -> None:
+    def completed(self, flow_run: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until a flow run has completed; its log is shown if it ends in another way."""
         state = self.wait(flow_run, "COMPLETED", "FAILED", "CRASHED", "CANCELLED", seconds=seconds)
         if state["type"] != "COMPLETED":
             time.sleep(3)  # the last lines are sent after the state
             pytest.fail(f"{flow_run} is {state}\n" + "\n".join(self.log(flow_run)))
 
-    def logged(self, flow_run: str, text: str, seconds: float = 20) -> str:
+    def logged(self, flow_run: str, text: str, seconds: float = PATIENCE_SECONDS) -> str:
         """Wait for a line with the text; lines are sent up to seconds after what they tell of."""
         deadline = time.monotonic() + seconds
         while not (lines := [line for line in self.log(flow_run) if text in line]):

@@ -1,5 +1,7 @@
 """`slipway register`: saves slipway.toml as the Prefect blocks that deployments take as parameters."""
 
+from typing import Annotated
+
 import typer
 
 from flows.cli.options import Output, OutputFormat
@@ -9,7 +11,12 @@ def add_to(app: typer.Typer) -> None:
     app.command()(register)
 
 
-def register(output: OutputFormat = Output.TABLE) -> None:
+def register(
+    staged: Annotated[
+        bool, typer.Option("--staged/--no-staged", help="Look at every volume for what the Run forms are to offer.")
+    ] = True,
+    output: OutputFormat = Output.TABLE,
+) -> None:
     """Save slipway.toml as Prefect blocks, and have the Run forms show them and the models that are staged."""
     from blocks.settings import read_settings
     from flows.cli.prefect_server import use_running_server
@@ -18,8 +25,8 @@ def register(output: OutputFormat = Output.TABLE) -> None:
     use_running_server(read_settings().folder)
     from deployments.register import main
 
-    with waiting("saving blocks, and looking at what is staged"):
-        saved = main()
+    with waiting("saving blocks, and looking at what is staged" if staged else "saving blocks"):
+        saved = main(say, look=staged)
     if output is Output.JSON:
         show_json(saved)
     else:

@@ -29,7 +29,8 @@ def claim(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def show(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
-    """{"sweep", "plan" (null if there is none), "turns": lists of entries, "driver": who drove it last, and when}.
+    """{"sweep", "plan" (null if there is none), "turns": lists of entries, "driver": who drove it last, when, and how
+    long the sweep had lasted then, in seconds}.
 
     Args:
         arguments: {"sweep": name}.
@@ -62,14 +63,15 @@ def advance(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     Args:
         arguments: {"sweep": name, "turn": its number, from 0, "entries": what to write down (nothing if empty),
             "ends": [{"run", "attempt", "end"}], "ready": [{"plan": a run's plan, "job": name of its first job}],
-            "driver": who asks}.
+            "driver": who asks, "seconds": for how long the sweep has lasted by the asker's measure}.
 
     Returns:
         {"taken": whether the turn is the caller's, "turns": those from the given one on, where it is not,
         "runs": {run: what `runs.show` says, or {"error": {"what", "remedy"}} where it was refused}}.
     """
     sweep, turn = arguments["sweep"], int(arguments["turn"])
-    records.replace(layout.sweep(sweep) / "driver.json", {"driver": arguments["driver"], "at": runs.now()})
+    alive = {"driver": arguments["driver"], "at": runs.now(), "seconds": arguments["seconds"]}
+    records.replace(layout.sweep(sweep) / "driver.json", alive)
     for ended in arguments["ends"]:
         runs.end(layout, ended)
     if entries := arguments["entries"]:

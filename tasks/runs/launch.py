@@ -75,7 +75,7 @@ def _act(cluster: Cluster, record: RunRecord, decision: Decision, trust: Sequenc
     plan, last = record.plan, record.last
     match decision.do:
         case "start":
-            refuse_beside(cluster, plan.volume, plan.run, plan)
+            refuse_beside(plan.volume, left_behind(cluster, plan.volume, plan.run, plan))
             prepare(cluster, plan, decision.attempt, trust)
         case "end":
             assert decision.end is not None

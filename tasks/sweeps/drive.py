@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from blocks.clusters.errors import NotFoundError, SlipwayError
@@ -22,6 +22,7 @@ from tasks.runs.patience import call_patiently
 from tasks.runs.records import Attempt, PlanRecord, RunRecord
 from tasks.runs.records import End as RunEnd
 from tasks.runs.room import Room
+from tasks.sweeps.lasting import Lasting, measured
 from tasks.sweeps.log import Closing, End, Entry, Node, Origin, Start, State, read_entry
 from tasks.sweeps.outcome import newest_of, outcome, value_of, values_at
 from tasks.sweeps.proposals import Proposals, proposals
@@ -33,6 +34,8 @@ _MOST_ATTEMPTS = 3
 _STOPS_AT_ONCE = 8
 _SIGN_OF_LIFE_SECONDS = 30.0
 _GLANCES = 8
+_HOUR = 3600
+_SWEEP = ""  # no job is called so
 
 Notice = Callable[["Drive"], None]
 
@@ -70,6 +73,8 @@ class Drive:
         self._looked_at: set[str] = set()
         self._compared: dict[str, dict[int, float]] = {}
         self._alive_at = 0.0
+        self._lasting = Lasting()
+        self._measured: tuple[datetime, float] = (record.created_at, 0.0)
 
     def to_its_end(self) -> State:
         """Raises: SlipwayError of a cluster that does not answer; the sweep can be gone on with."""
@@ -113,6 +118,7 @@ class Drive:
 
     def _reread(self) -> None:
         shown = call_patiently(self._cluster, self.record.volume, "sweeps.show", {"sweep": self.record.sweep})
+        self._measured = measured(shown["driver"], self.record.created_at)
         self.state = State(self.search.sign, self.search.stop.min_delta)
         self._proposals = proposals(self.search)
         for turn in shown["turns"]:
@@ -159,6 +165,7 @@ class Drive:
             "ends": ends,
             "ready": [{"plan": plan.model_dump(mode="json"), "job": job_name(plan, 1)} for plan in plans],
             "driver": self._me,
+            "seconds": self.seconds,
         }
         return call_patiently(self._cluster, self.record.volume, "sweeps.advance", arguments, writable=True)
 
@@ -310,17 +317,23 @@ class Drive:
             return None
         if limits.gpu_hours is not None and self.gpu_hours >= limits.gpu_hours:
             return Closing(reason=f"{limits.gpu_hours:g} GPU hours are used up", stop=True)
-        if limits.hours is not None and datetime.now(UTC) - self.record.created_at >= timedelta(hours=limits.hours):
+        if limits.hours is not None and self.seconds >= limits.hours * _HOUR:
             return Closing(reason=f"{limits.hours:g} hours have passed since it was planned", stop=True)
         return None
 
     @property
+    def seconds(self) -> float:
+        """Since it was planned."""
+        return self._lasting.seconds(_SWEEP, *self._measured)
+
+    @property
     def gpu_hours(self) -> float:
         """Of all runs so far, those that train included."""
-        now, gpus = datetime.now(UTC), self.record.request.base.trainer.resources.gpus
         live = [self.watched[n.start.run].job for n in self.state.live if n.start.run in self.watched]
-        hours = sum((now - job.started_at).total_seconds() / 3600 for job in live if job and job.started_at)
-        return self.state.gpu_hours + hours * gpus
+        jobs = {job.name: job.started_at for job in live if job and job.started_at}
+        self._lasting.forget({_SWEEP, *jobs})
+        seconds = sum(self._lasting.seconds(job, started_at) for job, started_at in jobs.items())
+        return self.state.gpu_hours + seconds / _HOUR * self.record.request.base.trainer.resources.gpus
 
     def _forget(self) -> None:
         """Keep in memory only what is still asked about."""

@@ -41,7 +41,7 @@ def end_sweep(cluster: Cluster, volume: str, sweep: str, reason: str) -> bool:
         if state.over is not None or state.closing is not None:
             return False
         arguments = {"sweep": sweep, "turn": state.turns, "entries": [entry], "ends": [], "ready": []}
-        by = {"driver": secrets.token_hex(8)}
+        by = {"driver": secrets.token_hex(8), "seconds": None}
         if cluster.call(volume, "sweeps.advance", {**arguments, **by}, writable=True)["taken"]:
             stop_sweep(cluster, volume, sweep)
             return True

@@ -1,13 +1,16 @@
 """The Prefect server of this machine, without waiting for one to be healthy."""
 
+import http.server
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import psutil
 
+from deployments.server import healthy
 from deployments.stack import PROJECT
 
 
@@ -33,3 +36,19 @@ def test_a_start_that_is_interrupted_leaves_no_server(tmp_path: Path) -> None:
     starter.send_signal(signal.SIGINT)
     starter.wait(180)
     assert servers(tmp_path) == []
+
+
+def test_a_server_that_is_slow_to_answer_is_there_and_one_that_refuses_is_not() -> None:
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            time.sleep(5)
+            self.send_response(200)
+            self.end_headers()
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/api"
+    assert healthy(url)
+    server.shutdown()
+    server.server_close()
+    assert not healthy(url)

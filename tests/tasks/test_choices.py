@@ -55,10 +55,11 @@ def test_a_form_without_such_a_parameter_is_left_as_it_is() -> None:
 
 
 def test_what_is_staged_is_named_as_configs_name_it(desk: Desk, cluster: LocalCluster) -> None:
-    assert staged_models(cluster) == []
+    cluster.volumes.create("empty", 2**30)
+    assert staged_models(cluster, "empty") == []
     commit = desk.record(desk.request("first")).resolved.weights.commit
     layout = Layout(cluster.volumes.path("v"))
     shutil.copytree(DEMO / "repos/models/slipway/tiny-lm", layout.own_weights("mine"))
     layout.own_weights("torn").mkdir()
 
-    assert staged_models(cluster) == ["/volume/models/mine", f"slipway/tiny-lm@{commit}"]
+    assert staged_models(cluster, "v") == ["/volume/models/mine", f"slipway/tiny-lm@{commit}"]

@@ -31,6 +31,8 @@ from blocks.clusters.port import Capacity
 _CODE = Path(__file__).parents[3]
 _STARTING_SECONDS = 10.0
 """How long somebody who only looks at a job may keep its lock on a busy machine: whoever starts it sits that out."""
+_ENDING_SECONDS = 120.0
+"""How long a stop waits, once a job is killed, for that to be on record."""
 _CLEANING_SECONDS = 60.0
 """How long a delete waits for an ended job's supervisor."""
 
@@ -116,7 +118,7 @@ class LocalJobs:
         kill_at = time.monotonic() + grace_seconds
         if self._status(name).live:
             place.request_stop(grace_seconds)
-        while (status := self._status(name)).live and time.monotonic() < kill_at + 30:
+        while (status := self._status(name)).live and time.monotonic() < kill_at + _ENDING_SECONDS:
             if end_unsupervised(place, kill_at):
                 continue
             supervisor = place.supervisor()

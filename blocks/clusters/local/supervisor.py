@@ -74,12 +74,13 @@ class Supervisor:
         except Exception as error:  # its end must be on record whatever happens here
             end = Ended("lost", "lost", f"Its supervisor failed: {type(error).__name__}: {error}.")
         self._times.note()
+        started = self._state.get("started_at")  # a clock that is set meanwhile makes no job longer or shorter
         bad = end.record["state"] != "completed"
         self._write_end(
             {
                 **end.record,
-                "started_at": self._state.get("started_at"),
-                "ended_at": time.time(),
+                "started_at": started,
+                "ended_at": time.time() if started is None else started + time.monotonic() - self._began,
                 "last_lines": last_lines(self._place.log) if bad else [],
             }
         )

@@ -15,8 +15,7 @@ from blocks.clusters.local.place import Place
 from tasks.runs.job import RUN_LABEL
 from tests.flows.cli.conftest import Answer, Slipway, furnish
 
-STEPS = 4000
-SLOW = ("train", "finetune.toml", "--set", "pace.step_seconds=0.3", "--set", f"max_steps={STEPS}")  # until it is ended
+SLOW = ("train", "finetune.toml", "--set", "pace.step_seconds=1", "--set", "max_steps=2000")  # until it is ended
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def test_a_killed_trainer_is_one_message_with_its_last_lines(yard: Slipway, pref
     out, err = process.communicate()
     assert (process.returncode, out) == (1, "")
     assert err.count("SIGKILL") == 1
-    assert re.search(rf"step \d+/{STEPS}", err), err
+    assert re.search(r"Its last lines:\n(.*\n)*  checkpoint of step \d+ saved\n", err), err
     assert "Traceback" not in err
     assert "killed by SIGKILL" in yard("runs", "show", "doomed").out
 

@@ -164,7 +164,7 @@ def sharing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     try:
         yield where
     finally:
-        subprocess.run(["umount", where], check=True)
+        subprocess.run(["umount", "-l", where], check=True)
 
 
 @pytest.mark.parametrize("pace", [NEAR, FAR])
