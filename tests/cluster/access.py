@@ -142,12 +142,15 @@ def jobset_installed(cluster: TestCluster) -> Iterator[None]:
 
 @contextlib.contextmanager
 def kueue_installed(cluster: TestCluster) -> Iterator[None]:
-    """Kueue is there for the time of the block, where its controller was built: `tests/cluster/build kueue`."""
+    """Kueue, and JobSet beside it, are there for the time of the block, where Kueue's controller was built."""
     if not cluster.ours:
         pytest.skip("that cluster is not ours to make queues on")
-    if not list((Path(cluster.kubeconfig).parent.parent / "bin").glob("kueue-*.components")):
+    if os.environ.get("SLIPWAY_TEST_KUEUE") == "none":
+        pytest.skip("Kueue is left out here: SLIPWAY_TEST_KUEUE is none")
+    built = (Path(cluster.kubeconfig).parent.parent / "bin").glob("kueue-*")
+    if not any(path.is_file() and path.suffix != ".part" for path in built):
         pytest.skip("Kueue's controller was not built: tests/cluster/build kueue does it")
-    with _installed("kueue"):
+    with jobset_installed(cluster), _installed("kueue"):
         yield
 
 
