@@ -188,7 +188,11 @@ def load_settings(path: Path) -> Settings:
         raise UsageError(f"{path} can not be read: {error.strerror}.", "Name a slipway.toml that can.") from None
     except RecursionError:
         raise UsageError(f"{path} is nested too deeply.", "Mend that place.") from None
-    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        what = f"{path} is not UTF-8: line {line} has byte 0x{error.object[error.start]:02x}."
+        raise UsageError(what, "Save it as UTF-8.") from None
+    except ValueError as error:  # no TOML, a number of thousands of digits
         raise UsageError(f"{path} is no TOML: {error}.", "Mend that place.") from None
     return _settings(content, path.resolve().parent, str(path))
 

@@ -178,8 +178,8 @@ def jobset(kubernetes: TestCluster) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def kueue(kubernetes: TestCluster, jobset: None) -> Iterator[None]:
-    """Kueue, with its own controller, beside JobSet, for tests marked `alone`."""
+def kueue(kubernetes: TestCluster) -> Iterator[None]:
+    """Kueue on that Kubernetes, with its own controller, beside JobSet, for tests marked `alone`."""
     with kueue_installed(kubernetes):
         yield
 

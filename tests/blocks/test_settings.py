@@ -28,6 +28,16 @@ def test_the_nearest_file_upwards_is_read_and_its_paths_are_its_folders(tmp_path
     assert settings.hub().endpoint == "https://huggingface.co"
 
 
+def test_settings_that_are_not_utf8_are_told_where(tmp_path: Path) -> None:
+    path = tmp_path / "slipway.toml"
+    path.write_bytes(b"# one\n# \xe9\n")
+    with pytest.raises(UsageError, match=r"is not UTF-8: line 2 has byte 0xe9\. Save it as UTF-8\."):
+        load_settings(path)
+    path.write_bytes("# one\n".encode("utf-16"))
+    with pytest.raises(UsageError, match="line 1 has byte 0xff"):
+        load_settings(path)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

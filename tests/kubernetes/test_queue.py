@@ -11,12 +11,12 @@ from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from blocks.hub_access import HubAccess
 from blocks.trainer_settings import Resources
 from tasks.runs.follow import Progress, follow
-from tasks.runs.launch import Launch, launch, read_run, stop
+from tasks.runs.launch import Launch, launch, read_run
 from tasks.runs.records import RunRecord
 from tasks.runs.state import RunState, run_state
 from tests.cluster.access import TestCluster
 from tests.cluster.queues import Queues, queues_of
-from tests.kubernetes.conftest import on_this_machine
+from tests.kubernetes.conftest import command_line, on_this_machine
 from tests.kubernetes.test_main_job import until_checkpoint
 from tests.kubernetes.waiting import wait_until
 from tests.tasks.conftest import Desk
@@ -115,12 +115,16 @@ def test_a_run_that_is_preempted_goes_on_in_its_place_from_its_newest_complete_s
 
 
 def test_a_run_that_is_stopped_after_it_was_preempted_stays_stopped_until_it_is_asked_for_again(
-    desk: Desk, urgent: KubernetesCluster
+    desk: Desk, urgent: KubernetesCluster, kubernetes: TestCluster, tmp_path: Path
 ) -> None:
+    slipway = command_line(tmp_path, kubernetes, urgent.owner, 'queue = "team"\n')
     launched = begun(desk)
     preempt(desk, urgent, launched)
-    end = stop(desk.cluster, desk.volume, "one", reason="by hand")
-    assert end and (end.state, end.reason) == ("stopped", "by hand")
+    ((state, reason),) = [(row["state"], row["reason"]) for row in slipway("runs", "list", "-o", "json").json]
+    assert state == "queued" and reason.startswith("waits in the queue team: Preempted to accommodate a workload")
+    assert "Preempted to accommodate" in slipway("runs", "show", "one").out
+    assert slipway("runs", "stop", "one").code == 0
+    assert slipway("runs", "list", "-o", "json").json[0]["state"] == "stopped"
     urgent.jobs.stop("urgent", grace_seconds=0)
     again = launch(desk.cluster, launched.plan)
     assert (again.attempt.attempt, again.attempt.resume.kind) == (2, "own")

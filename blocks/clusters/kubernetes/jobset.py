@@ -61,6 +61,9 @@ def unwrap(jobset: Json, child: Json | None) -> Json:
     """
     metadata = {**jobset["metadata"], "name": jobset["metadata"]["labels"][marks.NAME]}
     if child is not None:
+        noted = child["metadata"].get("annotations") or {}  # where the JobSet could not be changed
+        noted = {key: noted[key] for key in (marks.STOP, marks.END) if key in noted}
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **noted}
         going = {"spec": child["spec"], "status": child.get("status") or {}}
         return {"kind": "JobSet", "metadata": metadata, **going, "child": child["metadata"]["uid"]}
     (group,) = jobset["spec"]["replicatedJobs"]

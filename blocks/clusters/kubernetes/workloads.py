@@ -133,13 +133,29 @@ class Workloads:
                 JobSet can not be told.
         """
         change: Json = {"metadata": {"annotations": dict(annotations)}}
-        if end:
-            change["spec"] = {"suspend": True} if is_jobset(job) else {"suspend": True, **NEVER}
-        self._api.patch(self._path(job), change)
-        if end and is_jobset(job) and is_made(job):
-            self._api.patch(self._place.job(child_name(job["metadata"]["name"])), {"spec": NEVER})
+        if not is_jobset(job) or not is_made(job):
+            if end:
+                change["spec"] = {"suspend": True} if is_jobset(job) else {"suspend": True, **NEVER}
+            self._api.patch(self._path(job), change)
+        else:
+            self._note_made(job, change, end=end)
         if end and marks.QUEUE in (job["metadata"].get("labels") or {}):
             self._leave_queue(job)
+
+    def _note_made(self, jobset: Json, change: Json, *, end: bool) -> None:
+        """On a JobSet that has its Job. Where JobSet's controller is away, nothing that its webhook has to see can be
+        changed: then it is written on the Job."""
+        child = self._place.job(child_name(jobset["metadata"]["name"]))
+        whole = change | ({"spec": {"suspend": True}} if end else {})
+        try:
+            self._api.patch(self._path(jobset), whole, patience_seconds=0)
+        except SlipwayError as error:
+            if isinstance(error, ApiError) and error.status < 500:
+                raise
+            self._api.patch(child, change | ({"spec": {"suspend": True, **NEVER}} if end else {}))
+            return
+        if end:
+            self._api.patch(child, {"spec": NEVER})
 
     def _leave_queue(self, job: Json) -> None:
         """Give it another queue, which is how Kueue lets go of a job: it would be admitted in its turn, and for that
@@ -147,7 +163,7 @@ class Workloads:
         try:
             self._api.patch(self._path(job), {"metadata": {"labels": {marks.QUEUE: _NO_QUEUE}}})
         except ApiError as error:
-            if error.status not in (403, 404, 422):
+            if error.status not in (403, 404, 422) and error.status < 500:
                 raise
 
     def delete(self, job: Json) -> None:

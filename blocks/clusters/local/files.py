@@ -164,6 +164,9 @@ def remove_tree(path: Path) -> None:
     Links are removed, never followed. Somebody else who removes the same tree at the same time is fine.
     """
     with contextlib.suppress(FileNotFoundError):
+        if path.is_symlink():
+            path.unlink()
+            return
         path.chmod(0o700)
         with os.scandir(path) as entries:
             for entry in list(entries):

@@ -82,7 +82,8 @@ class LocalVolumes:
         return self._volume(name, record, self._used_by())
 
     def delete(self, name: str) -> None:
-        """As the port says. Killed on its way, it is finished by the next delete of the name."""
+        """As the port says. Killed on its way, it is finished by the next delete of the name. Where a person has put a
+        link in its place, what that leads to stays."""
         gone = self._directory / f".deleting.{name}"
         with self.steady():
             record = self._read(name)
@@ -92,12 +93,14 @@ class LocalVolumes:
                 )
             write_json(self._record(name), {**record, "status": VolumeStatus.DELETING}, reserve=self._reserve)
             with contextlib.suppress(FileNotFoundError):
-                self.path(name).rename(gone)
+                (self._directory / name).rename(gone)
         remove_tree(gone)
         self._record(name).unlink(missing_ok=True)
 
     def path(self, name: str) -> Path:
-        return self._directory / name
+        """Its directory; where a person has put a link in its place, the one that this leads to."""
+        path = self._directory / name
+        return path.resolve() if path.is_symlink() else path
 
     def check_mountable(self, name: str) -> Path:
         """Return a volume's directory.
