@@ -1,5 +1,6 @@
 """The Prefect server of this machine, without waiting for one to be healthy."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from deployments.processes import noted
+from deployments.server import free_port, start, stop
 from deployments.stack import PROJECT
 
 
@@ -33,3 +36,16 @@ def test_a_start_that_is_interrupted_leaves_no_server(tmp_path: Path) -> None:
     starter.send_signal(signal.SIGINT)
     starter.wait(180)
     assert servers(tmp_path) == []
+
+
+def test_a_server_that_was_killed_comes_back_where_it_was(tmp_path: Path) -> None:
+    first = start(tmp_path, port=free_port(0))
+    note = noted(tmp_path, "server")
+    assert note is not None
+    os.killpg(note["pid"], signal.SIGKILL)
+    while noted(tmp_path, "server"):
+        time.sleep(0.05)
+    try:
+        assert start(tmp_path).url == first.url
+    finally:
+        stop(tmp_path)
