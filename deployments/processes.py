@@ -47,10 +47,16 @@ def start_noted(folder: Path, name: str, argv: Sequence[str], env: Mapping[str, 
 
 def noted(folder: Path, name: str) -> dict[str, Any] | None:
     """The note of a process that lives; None if it does not, or is another one with its number."""
+    note = remembered(folder, name)
+    return note if note and _process(note) else None
+
+
+def remembered(folder: Path, name: str) -> dict[str, Any] | None:
+    """The note of a process that was not stopped by us, whether it lives or was killed."""
     try:
         note: dict[str, Any] = json.loads(_note(folder, name).read_text())
-        return note if _process(note) else None
-    except (OSError, ValueError, KeyError):
+        return note if note.keys() >= {"pid", "started"} else None
+    except (OSError, ValueError, AttributeError):
         return None
 
 

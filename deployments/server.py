@@ -11,11 +11,12 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 
 from blocks.clusters.errors import SlipwayError
-from deployments.processes import log_of, noted, start_noted, stop_noted
+from deployments.processes import log_of, noted, remembered, start_noted, stop_noted
 
 USUAL_PORT = 4200
 _NAME = "server"
@@ -56,13 +57,14 @@ def start(home: Path, *, port: int | None = None, waiting: Callable[[float], Non
 
     Args:
         home: its Prefect home; made if it is not there.
-        port: None for the usual one if it is free, else any free one.
+        port: None for the one of a server of this home that was killed, so that whoever talked to it goes on, else the
+            usual one; if that is taken, any free one.
         waiting: called about twice a second with the seconds waited.
 
     Raises:
         SlipwayError: it ended or did not get healthy; names its log.
     """
-    port = port or free_port(USUAL_PORT)
+    port = port or free_port(_port_before(home) or USUAL_PORT)
     url = f"http://127.0.0.1:{port}/api"
     argv = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     # Unless it is told the address, the UI asks for the API at the usual port, whatever the server listens on.
@@ -80,6 +82,11 @@ def start(home: Path, *, port: int | None = None, waiting: Callable[[float], Non
         stop(home)
         raise
     return Server(url, home)
+
+
+def _port_before(home: Path) -> int | None:
+    note = remembered(home, _NAME)
+    return urlsplit(str(note.get("url"))).port if note else None
 
 
 def stop(home: Path) -> bool:

@@ -126,11 +126,15 @@ class Stack:
         return url
 
     def _worker(self, running: Server) -> None:
-        if noted(self.state, "worker"):
+        note = noted(self.state, "worker")
+        if note and note.get("url") == running.url:
             return
+        stop_noted(self.state, "worker")  # it asks a server that is there no more
         command = [sys.executable, "-m", "prefect", "worker", "start"]
         env = {**running.environment(), "PREFECT_WORKER_QUERY_SECONDS": "1"}
-        start_noted(self.state, "worker", [*command, "--pool", POOL, "--type", "process", "--name", POOL], env)
+        start_noted(
+            self.state, "worker", [*command, "--pool", POOL, "--type", "process", "--name", POOL], env, url=running.url
+        )
 
     def _deploy(self, running: Server, waiting: Callable[[float], None]) -> None:
         argv = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]

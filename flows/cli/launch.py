@@ -62,6 +62,9 @@ def import_flows() -> None:
     """Load Prefect and the steps of flows, which takes seconds, and say so."""
     with waiting("starting the flow"):
         import flows.train  # noqa: F401
+        from flows.cli.narration import without_tracebacks_of_services
+
+        without_tracebacks_of_services()
 
 
 def cluster_block(settings: "Settings", name: str | None, owner: str | None) -> "ClusterBlock":

@@ -4,7 +4,7 @@ import logging
 import sys
 from typing import Any, TextIO
 
-from flows.cli.show import printable
+from flows.cli.show import printable, say
 
 _CHATTER = ("Beginning ", "View at ", "Finished in state ", "Created task run", "Created subflow run")
 _SHOWN_AS_TABLE = "plan: "
@@ -33,3 +33,25 @@ class Narration(logging.StreamHandler[TextIO]):
 
     def formatTime(self, record: logging.LogRecord) -> str:  # noqa: N802 - as in logging.Formatter
         return logging.Formatter(datefmt="%H:%M:%S").formatTime(record, "%H:%M:%S")
+
+
+class _Away(logging.Filter):
+    """Says once that the server is away, in place of the tracebacks of whatever could not send it something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and not self._said:
+            self._said = True
+            say("The Prefect server does not answer: its pages may miss what happens meanwhile. What runs goes on.")
+        return not record.exc_info
+
+
+def without_tracebacks_of_services() -> None:
+    """Have Prefect's threads that send logs and events fail in one line, however often they do."""
+    logging.raiseExceptions = False  # or each batch of lines that was not sent is an error on the terminal
+    services = logging.getLogger("prefect._internal.concurrency")
+    if not any(isinstance(there, _Away) for there in services.filters):
+        services.addFilter(_Away())

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deployments.processes import noted, start_noted, stop_noted
+from deployments.processes import noted, remembered, start_noted, stop_noted
 from deployments.server import free_port
 from deployments.stack import PROJECT
 
@@ -81,3 +81,17 @@ def _environ(process: psutil.Process) -> dict[str, str]:
         return dict(process.environ())
     except psutil.Error:
         return {}
+
+
+def test_a_process_that_was_killed_is_remembered_and_one_that_was_stopped_is_not(tmp_path: Path) -> None:
+    process = start_noted(tmp_path, "one", [sys.executable, "-c", "import time; time.sleep(600)"], {}, url="u")
+    process.kill()
+    process.wait()
+    assert noted(tmp_path, "one") is None
+    note = remembered(tmp_path, "one")
+    assert note is not None and note["url"] == "u"
+    stop_noted(tmp_path, "one")
+    assert remembered(tmp_path, "one") is None
+    for text in ("", "[]", "3", "{}"):
+        (tmp_path / "one.json").write_text(text)
+        assert remembered(tmp_path, "one") is None and noted(tmp_path, "one") is None

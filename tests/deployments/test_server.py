@@ -1,6 +1,7 @@
 """The Prefect server of this machine, without waiting for one to be healthy."""
 
 import http.server
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from deployments.server import healthy
+from deployments.processes import noted
+from deployments.server import free_port, healthy, start, stop
 from deployments.stack import PROJECT
 
 
@@ -52,3 +54,16 @@ def test_a_server_that_is_slow_to_answer_is_there_and_one_that_refuses_is_not() 
     server.shutdown()
     server.server_close()
     assert not healthy(url)
+
+
+def test_a_server_that_was_killed_comes_back_where_it_was(tmp_path: Path) -> None:
+    first = start(tmp_path, port=free_port(0))
+    note = noted(tmp_path, "server")
+    assert note is not None
+    os.killpg(note["pid"], signal.SIGKILL)
+    while noted(tmp_path, "server"):
+        time.sleep(0.05)
+    try:
+        assert start(tmp_path).url == first.url
+    finally:
+        stop(tmp_path)
