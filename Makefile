@@ -6,7 +6,7 @@ BIN := .venv/bin
 # Hundreds of short processes import Prefect, which takes half as long again where its bytecode is kept nowhere.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up down test test-browser test-cluster test-trainers lint types docs bench lock clean
+.PHONY: help demo up down test test-browser test-cluster test-cluster-beside test-cluster-alone test-trainers lint types docs bench lock clean
 
 help: ## Show what there is.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,15 +21,19 @@ down: .venv/.installed ## Stop what `make up` started.
 	@$(BIN)/python -m deployments.stack down
 
 test: .venv/.installed-dev ## Run the tests.
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not browser and not cluster and not trainers and not slow"
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not browser and not cluster and not trainers and not slow"
 
 test-browser: .venv/.installed-dev ## Run the tests of the Prefect UI; needs Chromium.
 	@$(BIN)/python -m pytest -m browser tests/browser
 
-test-cluster: .venv/.installed-dev ## Run the tests on Kubernetes: a one-node one made here, or SLIPWAY_TEST_KUBECONFIG.
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "cluster and not alone and not slow"
-	@$(BIN)/python -m pytest -m "cluster and alone and not slow"
+test-cluster: test-cluster-beside test-cluster-alone ## Run the tests on Kubernetes: a one-node one made here, or SLIPWAY_TEST_KUBECONFIG.
 	@echo "Not run, for their length (ten minutes and more): $(BIN)/python -m pytest -m 'cluster and slow'"
+
+test-cluster-beside: .venv/.installed-dev
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "cluster and not alone and not slow"
+
+test-cluster-alone: .venv/.installed-dev
+	@$(BIN)/python -m pytest -m "cluster and alone and not slow"
 
 test-trainers: .venv/.installed-dev ## Run the tests with a real trainer; installs torch (gigabytes) into .slipway/trainers.
 	@test -x .slipway/trainers/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python .slipway/trainers

@@ -40,14 +40,17 @@ def main(megabytes: int = 4096, rounds: int = 3, slow_megabytes: int = 512) -> N
         try:
             bench = Bench(make_volume(disk / "volume", megabytes), megabytes, rounds)
             bench.compare("Fast disk, warm, to the same disk", disk / "node", cold=False)
-            if memory is None or _free(memory) < megabytes * 2**20 * _ROOM:
-                print("\nNot measured: copies to memory (there is no room in /dev/shm).")
-            else:
+            roomy = memory is not None and _free(memory) >= megabytes * 2**20 * _ROOM
+            if memory and roomy:
                 bench.compare("Fast disk, warm, to memory", memory, cold=False)
+            else:
+                print("\nNot measured: copies to memory (there is no room in /dev/shm).")
             if not os.access("/proc/sys/vm/drop_caches", os.W_OK):
                 print("\nNot measured: cold sources and the slow volume (caches can only be dropped by root).")
                 return
             bench.compare("Fast disk, cold, to the same disk", disk / "node", cold=True)
+            if memory and roomy:
+                bench.compare("Fast disk, cold, to memory", memory, cold=True)
             remove_tree(disk / "volume")
             near = make_volume(disk / "volume", slow_megabytes)
             with _slow(near, disk) as far:

@@ -20,7 +20,7 @@ from deployments.processes import log_of, noted, remembered, start_noted, stop_n
 
 USUAL_PORT = 4200
 _NAME = "server"
-_PATIENCE_SECONDS = 180
+_PATIENCE_SECONDS = 600  # a server that ends is not waited for
 SLOW_SECONDS = 20.0
 """What a busy server may need for an answer; where there is none, that is known at once."""
 
@@ -49,7 +49,7 @@ class Server:
 def running(home: Path) -> Server | None:
     """The server of this home, if it lives and is healthy."""
     note = noted(home, _NAME)
-    return Server(note["url"], home) if note and healthy(note["url"], SLOW_SECONDS) else None
+    return Server(note["url"], home) if note and healthy(note["url"]) else None
 
 
 def start(home: Path, *, port: int | None = None, waiting: Callable[[float], None] = lambda seconds: None) -> Server:
@@ -94,10 +94,10 @@ def stop(home: Path) -> bool:
     return stop_noted(home, _NAME)
 
 
-def healthy(url: str, seconds: float = 2) -> bool:
-    """Whether a server answers, within some seconds, that it is well."""
+def healthy(url: str) -> bool:
+    """Whether a server answers that it is well."""
     try:
-        with urllib.request.urlopen(f"{url}/health", timeout=seconds) as answer:  # noqa: S310 - our own loopback address
+        with urllib.request.urlopen(f"{url}/health", timeout=SLOW_SECONDS) as answer:  # noqa: S310 - our own loopback address
             return bool(answer.status == 200)
     except (OSError, urllib.error.URLError):
         return False

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blocks.clusters.errors import InUseError, SlipwayError
+from blocks.clusters.local.files import remove_tree
 from blocks.hub_access import HubAccess
 from blocks.settings import Settings, load_settings
 from deployments import server
@@ -111,9 +112,7 @@ class Stack:
         """
         if live := self.live_jobs():
             raise InUseError(f"Jobs are live: {', '.join(live)}.", "End their runs first: `slipway runs stop RUN`.")
-        for folder, _, _ in os.walk(self.state):
-            Path(folder).chmod(0o755)  # published trees are read-only
-        shutil.rmtree(self.state)
+        remove_tree(self.state)  # beside supervisors of jobs that have ended, which still take their scratch away
 
     def _hub(self, say: Say) -> str:
         note = noted(self.state, "hub")

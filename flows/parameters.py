@@ -8,7 +8,7 @@ then the deployment's own value counts.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tasks.choices import OFFERS
 
@@ -30,7 +30,14 @@ ModelOrConfigs = Annotated[
     Field(pattern=f"^({_MODEL})?$"),
     WithJsonSchema({"type": "string", "pattern": f"^({_MODEL})?$", **OFFERS}),
 ]
-Step = Annotated[str, Field(pattern=r"^(latest|[1-9][0-9]*)$")]
+
+
+def _as_text(step: object) -> object:
+    """A step is a number to whoever calls the flow from Python."""
+    return str(step) if isinstance(step, int) and not isinstance(step, bool) else step
+
+
+Step = Annotated[str, Field(pattern=r"^(latest|[1-9][0-9]*)$"), BeforeValidator(_as_text)]
 Hold = Literal["link", "copy"]
 Config = Annotated[str, Field(min_length=1)]
 

@@ -96,7 +96,7 @@ def end_dead_flow_runs(silence: timedelta) -> list[str]:
 @task(name="follow", task_run_name="follow the orphans on {volume}")
 def follow_orphans(cluster: Cluster, volume: str, launches: Sequence[Launch]) -> dict[str, str]:
     """Follow runs to their end, and report as their own flows would have: run → how it ended."""
-    reporters = {launched.plan.run: RunReporter(launched) for launched in launches}
+    reporters = {launched.plan.run: RunReporter(cluster, launched) for launched in launches}
 
     def notice(progress: Progress) -> None:
         reporters[progress.launch.plan.run].notice(progress)

@@ -13,6 +13,7 @@ from blocks.clusters.port import Cluster
 from blocks.clusters.size import format_size
 from tasks.errors import quiet_engine
 from tasks.events import announce_checkpoint, announce_end
+from tasks.lineage import LineagePage
 from tasks.reports.markdown import how_far, report_page, state_of, training_page
 from tasks.reports.story import tell
 from tasks.runs.follow import Progress
@@ -27,8 +28,9 @@ _LOG_EVERY_SECONDS = 2.0
 class RunReporter:
     """Shows what `follow` sees."""
 
-    def __init__(self, launched: Launch) -> None:
+    def __init__(self, cluster: Cluster, launched: Launch) -> None:
         self._plan = launched.plan
+        self._lineage = LineagePage(cluster, launched.plan)
         self._over = launched.attempt.end is not None and not is_held(launched.attempt)
         self._logger = get_run_logger()
         self._state = self._logged = ""
@@ -52,6 +54,7 @@ class RunReporter:
         assert progress.end is not None
         run, end = self._plan.run, progress.end
         self._show_progress(progress)
+        self._lineage.show()
         self._show_page(progress)
         if end.state != "completed":
             self._logger.error("run %s %s at %s: %s", run, end.state, how_far(progress), end.reason)
@@ -104,7 +107,10 @@ class RunReporter:
             update_progress_artifact(self._bar, progress=share, description=how_far(progress))
 
     def _show_page(self, progress: Progress) -> None:
-        page, text = training_page(progress, self._waits), f"{state_of(progress)}, {how_far(progress)}"
+        if not self._lineage.key:
+            self._lineage.show()
+        page = training_page(progress, self._waits, lineage=self._lineage.key, paged=self._lineage.paged)
+        text = f"{state_of(progress)}, {how_far(progress)}"
         if self._page is None:
             key = f"{self._plan.run}-training"
             self._page = cast(uuid.UUID, create_markdown_artifact(key=key, markdown=page, description=text))

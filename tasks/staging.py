@@ -154,8 +154,9 @@ class StagingReporter:
         done = note["bytes_done"]
         if (share := 100 * done / total) != self._share:
             self._share = share
-            self._logger.info("staging %s: %s of %s", self._what, format_size(done), format_size(total))
-            self._show(share, f"{format_size(done)} of {format_size(total)}")
+            text = f"{format_size(done)} of {format_size(total)}, {note['files_done']} of {note['files_total']} files"
+            self._logger.info("staging %s: %s", self._what, text)
+            self._show(share, text)
 
     def finish(self, text: str) -> None:
         """Say what came of it; where nothing had to be staged, in the log only."""

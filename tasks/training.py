@@ -97,7 +97,7 @@ def follow_run(cluster: Cluster, launched: Launch) -> RunResult:
     Raises:
         RunFailedError: it ended otherwise than completed; says why.
     """
-    reporter = RunReporter(launched)
+    reporter = RunReporter(cluster, launched)
     (progress,) = follow(cluster, [launched], reporter.notice)
     reporter.finish(progress)
     result = result_of(progress)

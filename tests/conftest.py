@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,16 +14,24 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
 
 from blocks.clusters.local.cluster import LocalCluster
 from deployments.stack import DEMO, PROJECT, Stack, make_assets
-from tests.cluster.access import TestCluster, jobset_installed, start
+from tests.cluster.access import TestCluster, jobset_installed, kueue_installed, start
+from tests.spread import ByFile, turn
 
 # Readline, which pytest imports, exports the size of a terminal that is not there to the processes that tests run in.
 for _size in ("COLUMNS", "LINES"):
     os.environ.pop(_size, None)
 
+# Where the tests run in the background control-C may be ignored, and what they start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+PATIENCE_SECONDS = 300.0
+"""How long to wait for what takes seconds: a guard, which costs nothing where all is well."""
 CLUSTER_TEST_SECONDS = 900
 """What a test on Kubernetes may take: one node on two cores that other work takes as well."""
 
@@ -31,6 +40,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("cluster") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(CLUSTER_TEST_SECONDS))
+    items.sort(key=turn)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile | None:
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @dataclass(frozen=True)
@@ -81,9 +95,9 @@ class Running:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        for left in range(20, -1, -1):
+        for left in range(200, -1, -1):
             try:
-                with urllib.request.urlopen(request, timeout=30) as answer:
+                with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
                     text = answer.read()
                 return json.loads(text) if text else None
             except urllib.error.HTTPError as error:  # SQLite was busy: nothing was done, and clients ask again
@@ -97,7 +111,7 @@ class Running:
         assert isinstance(found, dict)
         return found["state"] or {"type": "NONE", "name": "", "message": ""}
 
-    def wait(self, flow_run: str, *types: str, seconds: float = 120) -> dict[str, str]:
+    def wait(self, flow_run: str, *types: str, seconds: float = PATIENCE_SECONDS) -> dict[str, str]:
         """Wait until a flow run is in a state of one of the types."""
         deadline = time.monotonic() + seconds
         while (state := self.state(flow_run))["type"] not in types:
@@ -105,14 +119,14 @@ class Running:
             time.sleep(0.3)
         return state
 
-    def completed(self, flow_run: str, seconds: float = 120) -> None:
+    def completed(self, flow_run: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until a flow run has completed; its log is shown if it ends in another way."""
         state = self.wait(flow_run, "COMPLETED", "FAILED", "CRASHED", "CANCELLED", seconds=seconds)
         if state["type"] != "COMPLETED":
             time.sleep(3)  # the last lines are sent after the state
             pytest.fail(f"{flow_run} is {state}\n" + "\n".join(self.log(flow_run)))
 
-    def logged(self, flow_run: str, text: str, seconds: float = 20) -> str:
+    def logged(self, flow_run: str, text: str, seconds: float = PATIENCE_SECONDS) -> str:
         """Wait for a line with the text; lines are sent up to seconds after what they tell of."""
         deadline = time.monotonic() + seconds
         while not (lines := [line for line in self.log(flow_run) if text in line]):
@@ -160,6 +174,13 @@ def kubernetes() -> TestCluster:
 def jobset(kubernetes: TestCluster) -> Iterator[None]:
     """JobSet on that Kubernetes, for tests marked `alone`: all others are there without it."""
     with jobset_installed(kubernetes):
+        yield
+
+
+@pytest.fixture(scope="module")
+def kueue(kubernetes: TestCluster) -> Iterator[None]:
+    """Kueue on that Kubernetes, with its own controller, beside JobSet, for tests marked `alone`."""
+    with kueue_installed(kubernetes):
         yield
 
 

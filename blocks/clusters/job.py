@@ -42,7 +42,8 @@ class Job(Frozen):
         image: a container image; None for our own. The local cluster has no images and runs what is installed.
         command: program and arguments; `python` is the image's interpreter with this project importable.
         init_command: the same in our own image, run to its end before `command` with every mount writable; its
-            failure is the job's; its exit code 75 says that this job has begun before and a new one should be made.
+            failure is the job's; its exit code 75 says that this job has begun before and a new one should be made. In
+            a job that a queue may take back and start again it has `SLIPWAY_QUEUE`, the queue's name.
         env: environment of both; never a secret.
         secrets: environment variables whose values the cluster looks up when the job starts.
         mounts: volumes; nested mounts go from the outermost in.

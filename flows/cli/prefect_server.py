@@ -96,7 +96,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _answers(url: str) -> bool:
     try:
-        return server.healthy(url, server.SLOW_SECONDS) or _refuses(url)
+        return server.healthy(url) or _refuses(url)
     except ValueError:  # no address at all
         return False
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from blocks.clusters.errors import NotFoundError
+from blocks.clusters.job import JobStatus
 from blocks.clusters.names import check_name
 from blocks.clusters.port import Cluster
 from blocks.clusters.size import DEFAULT_SIZE, format_size, parse_size
@@ -21,7 +22,7 @@ from tasks.pod.checkpoints.evidence import plural
 from tasks.pod.trainers.adapter import Needs
 from tasks.runs.job import job_asked
 from tasks.runs.launch import read_run
-from tasks.runs.left_behind import refuse_beside
+from tasks.runs.left_behind import left_behind, refuse_beside
 from tasks.runs.records import Dataset, PlanRecord, Resolved, Source, Weights
 from tasks.runs.request import RUN_ID_LONGEST, RunRequest, differences
 from tasks.stages.resolve import SnapshotToStage, resolve
@@ -61,18 +62,21 @@ def make_plan(cluster: Cluster, hub: HubAccess, request: RunRequest) -> Plan:
     volume = _volume(cluster, request, checks)
     if any(item.mark is Mark.BLOCKED for item in checks.items):  # the volume can not be looked at
         return Plan(request=request, items=tuple(checks.items))
+    left: list[JobStatus] = []
+    with checks.on(f"run {request.run}"):  # before its record is looked for: a run that begins meanwhile has one
+        left = left_behind(cluster, request.volume, request.run)
     if volume is not None and (record := _on_record(cluster, request, checks)):
         snapshot = None
         with checks.on("weights"):
             snapshot = _snapshot_on_record(cluster, hub, record)
         items = tuple(checks.items)
         return Plan(request=request, items=items, snapshot=snapshot, resolved=record.resolved, record=record)
+    with checks.on(f"run {request.run}"):
+        refuse_beside(request.volume, left)
     return _fresh(cluster, hub, request, volume, checks)
 
 
 def _fresh(cluster: Cluster, hub: HubAccess, request: RunRequest, volume: Volume | None, checks: Checks) -> Plan:
-    with checks.on(f"run {request.run}"):
-        refuse_beside(cluster, request.volume, request.run)
     needs = _config(request, checks)
     where = volume.name if volume else None
     weights: Weights | None = None

@@ -71,7 +71,7 @@ def list_objects(source: dict[str, Any]) -> list[Object]:
         client = make_client(source)
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **_payer(source))
         entries = [entry for page in pages for entry in page.get("Contents", [])]
-        versions = _versions(client, bucket, prefix) if entries else {}
+        versions = _versions(client, source, prefix) if entries else {}
     below = prefix if prefix.endswith("/") or not prefix else f"{prefix}/"
     found = []
     for entry in entries:
@@ -199,14 +199,15 @@ def _read_ahead(
         ahead.append(ranges.submit(read, start))
 
 
-def _versions(client: S3Client, bucket: str, prefix: str) -> dict[tuple[str, str], str]:
+def _versions(client: S3Client, source: dict[str, Any], prefix: str) -> dict[tuple[str, str], str]:
     """(key, ETag) → id of the current version, where the bucket keeps versions and we may ask for them."""
     from botocore.exceptions import ClientError
 
     try:
-        if client.get_bucket_versioning(Bucket=bucket).get("Status") != "Enabled":
+        if client.get_bucket_versioning(Bucket=source["bucket"]).get("Status") != "Enabled":
             return {}
-        pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix)
+        asked = {"Bucket": source["bucket"], "Prefix": prefix, **_payer(source)}
+        pages = client.get_paginator("list_object_versions").paginate(**asked)
         listed = [version for page in pages for version in page.get("Versions", [])]
     except ClientError:  # no permission to ask, or a store without versions: the ETag tells changes all the same
         return {}

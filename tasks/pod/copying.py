@@ -1,12 +1,13 @@
 """Copies files from a volume to a disk of the node, piece by piece, in parallel within files and across them; every
 piece is hashed on its way. How many at once is decided by what the source turns out to be, not by a setting."""
 
+import contextlib
 import os
 import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import xxhash
 from tasks.pod.errors import ChangedError
 from tasks.pod.files import prove
 from tasks.pod.pieces import PIECE, combine
+from tasks.pod.reflink import clone
 
 _SLOW = 0.002
 """Seconds for one small read, from which on a source counts as far away: a local disk answers in a tenth of it."""
@@ -88,7 +90,8 @@ def measure(files: list[Wanted]) -> Pace:
 
 
 def copy(files: list[Wanted], target: Path, *, sha256: bool = False, pace: Pace | None = None) -> Pace:
-    """Copy files below `target`, and prove each.
+    """Copy files below `target`, and prove each. Where the file system can, they share their bytes with the source, and
+    are read once, to be proven.
 
     Args:
         sha256: also read what was written, and hold its sha256 against the wanted one.
@@ -103,11 +106,14 @@ def copy(files: list[Wanted], target: Path, *, sha256: bool = False, pace: Pace 
     """
     pace = pace or measure(files)
     stop = threading.Event()
-    for file in files:
+    shared: set[str] = set()
+    for number, file in enumerate(files):
         path = target / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as out:
-            if pace.within:  # where a file grows from its start, the file system is faster without
+        with path.open("xb") as out, file.source.open("rb") as source:
+            if len(shared) == number and clone(source.fileno(), out.fileno()):  # one that can not be is enough to know
+                shared.add(file.path)
+            elif pace.within:  # where a file grows from its start, the file system is faster without
                 out.truncate(file.size)
 
     def bring(pieces: "Sequence[_Piece]") -> None:
@@ -115,7 +121,7 @@ def copy(files: list[Wanted], target: Path, *, sha256: bool = False, pace: Pace 
             for piece in pieces:
                 if stop.is_set():
                     return
-                piece.copy(target, pace.read)
+                piece.bring(target, pace.read)
                 if piece.file.finish(piece.number):
                     _prove(piece.file, target, sha256)
         except BaseException:
@@ -123,16 +129,21 @@ def copy(files: list[Wanted], target: Path, *, sha256: bool = False, pace: Pace 
             raise
 
     with ThreadPoolExecutor(pace.workers) as pool:
-        for future in [pool.submit(bring, pieces) for pieces in _shares(files, within=pace.within)]:
+        for future in [pool.submit(bring, pieces) for pieces in _shares(files, within=pace.within, shared=shared)]:
             future.result()
     return pace
 
 
 class _Arriving:
-    """A file and the digests of its pieces that have arrived."""
+    """A file and the digests of its pieces that have arrived.
 
-    def __init__(self, wanted: Wanted) -> None:
+    Args:
+        shared: it arrived at once, by sharing its bytes with the source.
+    """
+
+    def __init__(self, wanted: Wanted, *, shared: bool) -> None:
         self.wanted = wanted
+        self.shared = shared
         self.digests: list[bytes] = [b""] * max(1, -(-wanted.size // PIECE))
         self._left = len(self.digests)
         self._lock = threading.Lock()
@@ -149,32 +160,34 @@ class _Piece:
     file: _Arriving
     number: int
 
-    def copy(self, target: Path, read: int) -> None:
-        wanted = self.file.wanted
+    def bring(self, target: Path, read: int) -> None:
+        """Copy it, and hash what was copied; of a file that shares its bytes, hash what the copy has."""
+        wanted, there = self.file.wanted, target / self.file.wanted.path
         offset = self.number * PIECE
         end = min(offset + PIECE, wanted.size)
         hasher = xxhash.xxh3_128()
-        source = os.open(wanted.source, os.O_RDONLY)
-        try:
+        with contextlib.ExitStack() as stack:
+            source = _opened(stack, there if self.file.shared else wanted.source, os.O_RDONLY)
+            out = None if self.file.shared else _opened(stack, there, os.O_WRONLY)
             _read_ahead(source, offset, end - offset)
-            out = os.open(target / wanted.path, os.O_WRONLY)
-            try:
-                buffer = _buffer(read)
-                while offset < end:
-                    count = os.preadv(source, [buffer[: min(read, end - offset)]], offset)
-                    if not count:
-                        raise _changed(wanted, "ended early")
-                    for at in range(0, count, _WRITE):
-                        chunk = buffer[at : min(at + _WRITE, count)]
-                        hasher.update(chunk)
-                        offset += _write(out, chunk, offset)
-                if self.number == len(self.file.digests) - 1 and os.pread(source, 1, wanted.size):
-                    raise _changed(wanted, "is longer than it should be")
-            finally:
-                os.close(out)
-        finally:
-            os.close(source)
+            buffer = _buffer(read)
+            while offset < end:
+                count = os.preadv(source, [buffer[: min(read, end - offset)]], offset)
+                if not count:
+                    raise _changed(wanted, "ended early")
+                for at in range(0, count, _WRITE):
+                    chunk = buffer[at : min(at + _WRITE, count)]
+                    hasher.update(chunk)
+                    offset += len(chunk) if out is None else _write(out, chunk, offset)
+            if self.number == len(self.file.digests) - 1 and os.pread(source, 1, wanted.size):
+                raise _changed(wanted, "is longer than it should be")
         self.file.digests[self.number] = hasher.digest()
+
+
+def _opened(stack: contextlib.ExitStack, path: Path, flags: int) -> int:
+    descriptor = os.open(path, flags)
+    stack.callback(os.close, descriptor)
+    return descriptor
 
 
 def _read_ahead(descriptor: int, offset: int, length: int) -> None:
@@ -200,12 +213,12 @@ def _write(descriptor: int, chunk: memoryview, offset: int) -> int:
     return written
 
 
-def _shares(files: list[Wanted], *, within: bool) -> Iterator[list[_Piece]]:
+def _shares(files: list[Wanted], *, within: bool, shared: Container[str]) -> Iterator[list[_Piece]]:
     """What one worker takes at a time; largest files first, so that none is left with one at the end."""
     for file in sorted(files, key=lambda wanted: -wanted.size):
-        arriving = _Arriving(file)
+        arriving = _Arriving(file, shared=file.path in shared)
         pieces = [_Piece(arriving, number) for number in range(len(arriving.digests))]
-        if within:
+        if within or arriving.shared:  # which nobody writes
             yield from ([piece] for piece in pieces)
         else:
             yield pieces

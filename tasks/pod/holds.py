@@ -2,7 +2,6 @@
 can write. A re-save by the parent writes through a link: the fingerprint catches that."""
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -19,10 +18,10 @@ from tasks.pod.checkpoints.faults import UnclearError
 from tasks.pod.checkpoints.tree import Tree, scan
 from tasks.pod.errors import BadInputError, ChangedError, NotThereError
 from tasks.pod.layout import Layout, real
+from tasks.pod.reflink import clone
 
 RECORD = "hold.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+,@-]{0,254}")  # NeMo and Lightning put "=" into names
-_FICLONE = 0x40049409  # linux/fs.h: share a file's blocks, copy on write
 _ABANDONED = 86400.0  # seconds after which what a killed `make` left is removed
 
 
@@ -200,9 +199,7 @@ def _copy(source: Path, target: Path) -> None:
         before = os.fstat(read.fileno())
         if not stat.S_ISREG(before.st_mode):
             raise ChangedError(f"{source} is no file any more.", "Choose another complete step.")
-        try:
-            fcntl.ioctl(written.fileno(), _FICLONE, read.fileno())
-        except OSError:
+        if not clone(read.fileno(), written.fileno()):
             shutil.copyfileobj(read, written, 1 << 20)
             written.flush()
             os.fsync(written.fileno())

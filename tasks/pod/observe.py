@@ -6,7 +6,7 @@ from tasks.pod.checkpoints.look import look
 from tasks.pod.errors import NotThereError
 from tasks.pod.layout import Layout
 from tasks.pod.metrics import read_metrics
-from tasks.pod.runs import GONE, begun
+from tasks.pod.runs import GONE, attempts_of, begun, read_attempts
 
 
 def observe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -18,7 +18,8 @@ def observe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         {"runs": {id: {"metrics": new lines, "offset": for the next look, "checkpoints": the report's list,
-        "begun": of the attempt that was asked for, when it started and what reading its weights took}}}.
+        "begun": of the attempt that was asked for, when it started and what reading its weights took; or all that is
+        on record of a later one as which its job went on}}}.
 
     Raises:
         NotThereError: no run is on record here: this is not the directory that they were launched in.
@@ -34,6 +35,14 @@ def observe(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
             "metrics": rows,
             "offset": offset,
             "checkpoints": reports["reports"][run]["checkpoints"],
-            "begun": begun(layout, run, ask["attempt"]) if ask.get("attempt") else None,
+            "begun": _begun(layout, run, ask["attempt"]) if ask.get("attempt") else None,
         }
     return {"runs": answer}
+
+
+def _begun(layout: Layout, run: str, number: int) -> dict[str, Any]:
+    if not (attempts_of(layout, run) / f"{number + 1}.json").exists():
+        return begun(layout, run, number)
+    attempts = read_attempts(layout, run)
+    job = attempts[number - 1]["job"]
+    return [attempt for attempt in attempts[number - 1 :] if attempt["job"] in (job, None)][-1]

@@ -10,7 +10,7 @@ from tasks.pod.checkpoints.find import find
 from tasks.pod.checkpoints.verdict import Checkpoint, Report, Verdict
 from tasks.pod.errors import ChangedError, NotThereError, PodError
 from tasks.pod.layout import Layout
-from tasks.pod.runs import attempts_of, end, is_deleted, now, read_attempts, read_plan, released_record, turn
+from tasks.pod.runs import attempts_of, begun, end, is_deleted, now, read_attempts, read_plan, released_record, turn
 from tasks.pod.weights import fingerprint
 
 
@@ -23,7 +23,8 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
     Args:
         arguments: {"run": id, "attempt": number, "job": name of its job, "version": of Slipway,
             "trust": paths of `unknown` checkpoints (relative to the run, or `runs/<run>/…`) that a person has vouched
-            for}.
+            for, "taken_back": whether the attempt before was taken back by its queue after it had begun, which is its
+            end: it is written down with this one (optional)}.
 
     Raises:
         ChangedError: the run's held source has other bytes than when it was chosen, its weights were changed since the
@@ -39,16 +40,17 @@ def prepare(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
         path = attempts_of(layout, run) / f"{number}.json"
         if there := records.read_if_there(path):
             return {"attempt": there, "created": False}
-        return _prepare(layout, plan, number, arguments["job"], trust, arguments.get("version"))
+        return _prepare(layout, plan, number, arguments, trust)
 
 
 def _prepare(
-    layout: Layout, plan: dict[str, Any], number: int, job: str, trust: set[str], version: str | None
+    layout: Layout, plan: dict[str, Any], number: int, arguments: dict[str, Any], trust: set[str]
 ) -> dict[str, Any]:
     run, path = plan["run"], attempts_of(layout, plan["run"]) / f"{number}.json"
     if is_deleted(layout, run):
         raise ChangedError(f"Run {run!r} was deleted.", "Choose another name.")
-    _check_order(layout, run, number)
+    taken_back = arguments.get("taken_back", False)
+    _check_order(layout, run, number, taken_back=taken_back)
     _check_inputs(layout, plan)
     home = layout.real_run(run)
     home.mkdir(parents=True, exist_ok=True)
@@ -56,18 +58,20 @@ def _prepare(
     _check_where(run, home, plan["trainer"]["checkpoints"], own)
     resume = _choose(layout, run, plan, own, trust)
     moved = _clear(layout, run, number, own, fresh=resume["kind"] != "own")
+    if taken_back:  # not before: what is refused above leaves it open, for the reason to become its end
+        _end_taken_back(layout, run, number - 1)
     nothing_left = plan["max_steps"] is not None and resume["step"] >= plan["max_steps"]
     attempt, created = records.write_once(
         path,
         {
             "run": run,
             "attempt": number,
-            "job": None if nothing_left else job,
+            "job": None if nothing_left else arguments["job"],
             "resume": resume,
             "trusted": sorted(trust & {c.path for c in own.checkpoints if c.verdict is Verdict.UNKNOWN}),
             "set_aside": moved,
             "preferred_nodes": _preferred_nodes(layout, plan),
-            "version": version,
+            "version": arguments.get("version"),
             "created_at": now(),
         },
     )
@@ -96,9 +100,24 @@ def _completed_before(step: int) -> dict[str, Any]:
     }
 
 
-def _check_order(layout: Layout, run: str, number: int) -> None:
+def _end_taken_back(layout: Layout, run: str, number: int) -> None:
+    """When its pod ended is not known here: nobody may have looked."""
+    reason = f"its queue took it back after it had begun; the run went on as attempt {number + 1}"
+    begun_at = begun(layout, run, number)["started_at"]
+    end(
+        layout,
+        {
+            "run": run,
+            "attempt": number,
+            "end": {"state": "failed", "cause": "evicted", "reason": reason, "started_at": begun_at},
+        },
+    )
+
+
+def _check_order(layout: Layout, run: str, number: int, *, taken_back: bool) -> None:
     earlier = read_attempts(layout, run)
-    if len(earlier) != number - 1 or any(a["end"] is None for a in earlier):
+    closed = earlier[:-1] if taken_back else earlier
+    if len(earlier) != number - 1 or any(a["end"] is None for a in closed):
         raise ChangedError(
             f"Run {run!r} can not start attempt {number}: it has {len(earlier)} on record, and each must have ended.",
             "Look at it with `slipway runs show`, then ask again.",

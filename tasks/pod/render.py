@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.pod import holds, records
+from tasks.pod.again import attempt_to_begin
 from tasks.pod.errors import ChangedError, StartedBeforeError
 from tasks.pod.hydrate import place_weights
 from tasks.pod.layout import Layout
@@ -20,19 +21,20 @@ def render(layout: Layout, arguments: dict[str, Any]) -> dict[str, Any]:
 
     A held source is checked once more: the job may have queued for hours since it was prepared. An attempt starts
     once: a job (or a replaced pod) that comes second finds the first one's mark and refuses, because what the first
-    left behind has not been looked at.
+    left behind has not been looked at; or looks at it, and begins the next attempt (see `tasks.pod.again`).
 
     Args:
-        arguments: {"run": id, "attempt": number}.
+        arguments: {"run": id, "attempt": the number that the job was made for}.
 
     Raises:
         ChangedError: the held source has other bytes than when it was chosen.
         StartedBeforeError: the attempt has started before.
     """
-    run, number = arguments["run"], arguments["attempt"]
+    run = arguments["run"]
     plan = read_plan(layout, run)
     if is_deleted(layout, run):
         raise ChangedError(f"Run {run!r} was deleted while its job waited.", "Choose another name.")
+    number = attempt_to_begin(layout, plan, arguments["attempt"])
     resume = records.read_record(attempts_of(layout, run) / f"{number}.json")["resume"]
     if (attempts_of(layout, run) / f"{number}.end.json").exists():
         raise ChangedError(f"Attempt {number} of run {run!r} was stopped before it started.", "Ask for the run again.")

@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+WIDTH = 6.4
+"""Inches of a picture: on a page half as wide as a screen, text of ten points is then as large as what is around it."""
 
 COLORS = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#dc2626", "#0891b2", "#ca8a04", "#4b5563")
 
@@ -43,7 +47,7 @@ def figure_of(curves: Sequence[Curve], *, title: str = "") -> "Figure":
     """The curves, to be drawn in any format."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
     axes = figure.add_subplot()
     for curve, color in zip(curves, COLORS * len(curves), strict=False):
         loss = {row["step"]: row["loss"] for row in curve.rows if row.get("loss") is not None}
@@ -52,7 +56,7 @@ def figure_of(curves: Sequence[Curve], *, title: str = "") -> "Figure":
         axes.plot(marked, [loss[s] for s in marked], "o", color=color, markersize=4.5)
         if curve.start:
             axes.axvline(curve.start, color=color, linewidth=0.8, linestyle=":")
-    axes.set_xlabel("step")
+    whole_steps(axes)
     axes.set_ylabel("loss")
     axes.set_title(title)
     axes.grid(alpha=0.25)
@@ -60,6 +64,14 @@ def figure_of(curves: Sequence[Curve], *, title: str = "") -> "Figure":
     if any(c.rows for c in curves):
         axes.legend(frameon=False)
     return figure
+
+
+def whole_steps(axes: "Axes") -> None:
+    """Steps are whole numbers, however few there are."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
 
 
 def data_uri(svg: str) -> str:

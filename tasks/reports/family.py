@@ -58,17 +58,33 @@ class Member(Record):
             return f"deleted {self.deleted_at:%Y-%m-%d}"
         return f"{self.state}, {steps}" if self.state else steps
 
+    @property
+    def became(self) -> str:
+        """What its records alone tell of that."""
+        if not self.on_record:
+            return ""
+        if self.deleted_at:
+            return f"deleted {self.deleted_at:%Y-%m-%d}"
+        return self.state or ("going on" if self.attempts else "planned")
 
-def family(cluster: Cluster, volume: str, run: str) -> list[Member]:
-    """The runs that a run descends from, and all their forks, the first ancestor first.
+
+def on_record(cluster: Cluster, volume: str, run: str) -> list[Member]:
+    """The runs that a run descends from, and all their forks, the first ancestor first: as their records tell it.
 
     Raises:
         ProgramError: no such run.
     """
-    answer = cluster.call(volume, "runs.lineage", {"run": run})
+    return [Member.model_validate(found) for found in cluster.call(volume, "runs.lineage", {"run": run})["runs"]]
+
+
+def family(cluster: Cluster, volume: str, run: str) -> list[Member]:
+    """The same, with the checkpoints that they have now, and what became of those that have not ended.
+
+    Raises:
+        ProgramError: no such run.
+    """
     members = []
-    for found in answer["runs"]:
-        member = Member.model_validate(found)
+    for member in on_record(cluster, volume, run):
         if member.on_record and not member.deleted_at:
             record = read_run(cluster, volume, member.run)
             seen = checkpoints(cluster, record.plan)
@@ -81,14 +97,31 @@ def family(cluster: Cluster, volume: str, run: str) -> list[Member]:
 
 def tree(members: Sequence[Member]) -> Iterator[tuple[str, Member]]:
     """Each run below the one that it continued from, with the lines that lead to it."""
-    known = {member.run for member in members}
-    for root in (member for member in members if member.parent not in known):
+    for root in _roots(members):
         yield from _branch(root, members, "", "")
+
+
+def branches(members: Sequence[Member]) -> Iterator[tuple[int, Member]]:
+    """Each run below the one that it continued from, with how many there are above it."""
+    waiting = [(0, root) for root in reversed(_roots(members))]
+    while waiting:
+        depth, member = waiting.pop()
+        yield depth, member
+        waiting += [(depth + 1, fork) for fork in reversed(_forks(member, members))]
+
+
+def _roots(members: Sequence[Member]) -> list[Member]:
+    known = {member.run for member in members}
+    return [member for member in members if member.parent not in known]
+
+
+def _forks(member: Member, members: Sequence[Member]) -> list[Member]:
+    return [m for m in members if m.parent == member.run and m is not member]
 
 
 def _branch(member: Member, members: Sequence[Member], lead: str, below: str) -> Iterator[tuple[str, Member]]:
     yield lead + member.run, member
-    forks = [m for m in members if m.parent == member.run and m is not member]
+    forks = _forks(member, members)
     for place, fork in enumerate(forks):
         last = place == len(forks) - 1
         yield from _branch(fork, members, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "))

@@ -161,7 +161,7 @@ class Board:
         forked, told = self.forks, any(row.state in _TOLD for row in shown)
         return [
             {
-                "": row.place or "",
+                "place": row.place or "",
                 "run": row.run,
                 "state": row.state,
                 self.record.request.search.metric: show_value(row.value),

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from blocks.clusters.port import Cluster
 from tasks.reports.curves import data_uri
-from tasks.reports.sweep_board import Board, lineage
+from tasks.reports.sweep_board import Board, Row, lineage
 from tasks.reports.sweep_pictures import MOST_LINES, Curves, draw_parallel, draw_slices, draw_trials
 from tasks.sweeps.plan import show_value
 from tasks.sweeps.records import SweepRecord
@@ -66,7 +66,7 @@ def report_page(board: Board, curves: Curves) -> str:
     for name, svg in pictures.items():
         text += f"\n\n### {titles[name]}\n\n![{titles[name]}]({data_uri(svg)})"
     if board.forks:
-        text += f"\n\n### Lineage\n\n```text\n{tree(board)}\n```"
+        text += f"\n\n### Lineage\n\n{_list(board)}"
     text += f"\n\n### Leaderboard\n\n{_table(board)}"
     if board.best:
         text += (
@@ -88,15 +88,21 @@ def draw_all(board: Board, curves: Curves) -> dict[str, str]:
 
 def tree(board: Board) -> str:
     """The forks as lines."""
-    metric = board.record.request.search.metric
-    lines = []
-    for depth, row in lineage(board):
-        come = f"from step {row.parent_step}: {row.reason}" if row.parent else ""
-        value = f"{metric} {row.value:.4g}" if row.value is not None else row.state
-        lines.append(
-            f"{'   ' * (depth - 1)}{'└─ ' if depth else ''}{row.run}  step {row.step}, {value}  {come}".rstrip()
-        )
+    lines = [
+        f"{'   ' * (depth - 1)}{'└─ ' if depth else ''}{row.run}  {'  '.join(_told(board, row))}"
+        for depth, row in lineage(board)
+    ]
     return "\n".join(lines)
+
+
+def _list(board: Board) -> str:
+    """The same as a list in a list, of which the lines are broken where a page is narrow."""
+    return "\n".join(f"{'  ' * depth}- `{row.run}`: {', '.join(_told(board, row))}" for depth, row in lineage(board))
+
+
+def _told(board: Board, row: Row) -> list[str]:
+    value = f"{board.record.request.search.metric} {row.value:.4g}" if row.value is not None else row.state
+    return [f"step {row.step}, {value}", *([f"from step {row.parent_step}: {row.reason}"] if row.parent else [])]
 
 
 def render_sweep(board: Board, curves: Curves) -> str:
@@ -121,7 +127,9 @@ def render_sweep(board: Board, curves: Curves) -> str:
 def facts(board: Board) -> dict[str, str]:
     """What people ask first."""
     search, inputs = board.record.request.search, board.record.inputs
-    weights = [f"{i.weights.repo}@{i.weights.commit}" if i.weights.repo else i.weights.path for i in inputs]
+    weights = [
+        f"{i.weights.repo}@{(i.weights.commit or '')[:12]}" if i.weights.repo else i.weights.path for i in inputs
+    ]
     best = board.best
     values = ", ".join(f"{key} {show_value(value)}" for key, value in best.point.items()) if best else ""
     return {

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tasks.reports.curves import WIDTH, whole_steps
 from tasks.reports.sweep_board import Board, Row
 from tasks.runs.alike import place_of
 from tasks.sweeps.axes import Axis
@@ -31,7 +32,7 @@ def draw_trials(board: Board, curves: Curves) -> str:
     Args:
         curves: run → (step, value).
     """
-    figure, axes = _figure(8, 3.8)
+    figure, axes = _figure(WIDTH, 3.3)
     shown = [row for row in board.rows if curves.get(row.run)][:MOST_LINES]
     red = board.best_line
     until = {row.parent: row.parent_step for row in board.rows if row.run in red}
@@ -44,7 +45,7 @@ def draw_trials(board: Board, curves: Curves) -> str:
             axes.plot(*_split(counted), color=_BEST, linewidth=2.0, label=row.run if row.run == red[0] else None)
         if row.parent or len(points) == 1:
             axes.plot(*_split(points[:1]), "o", color=_BEST if row.run in red else _OTHER, markersize=3)
-    axes.set_xlabel("step")
+    whole_steps(axes)
     axes.set_ylabel(board.record.request.search.metric)
     if red and curves.get(red[0]):
         axes.legend(frameon=False)
@@ -65,7 +66,7 @@ def draw_parallel(board: Board) -> str:
     """Parallel coordinates: a line a trial, through its value of each axis to its metric; the best are darkest."""
     rows = [row for row in board.rows if row.place and row.value is not None][:MOST_LINES]
     keys = board.keys
-    figure, axes = _figure(8, 4.0)
+    figure, axes = _figure(WIDTH, 3.6)
     search = board.record.request.search
     values = [row.value for row in rows if row.value is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
@@ -97,7 +98,7 @@ def draw_slices(board: Board) -> str:
     keys = board.keys
     columns = min(3, max(1, len(keys)))
     lines = math.ceil(max(1, len(keys)) / columns)
-    figure, _ = _figure(8, 2.6 * lines)
+    figure, _ = _figure(WIDTH, 2.3 * lines)
     figure.clear()
     steps = sorted({row.step for row in rows}) if board.forks else []
     shades = {step: 0.25 + 0.75 * n / (len(steps) - 1) for n, step in enumerate(steps)} if len(steps) > 1 else {}

@@ -39,7 +39,8 @@ def decide(record: RunRecord, job: JobStatus | None, *, complete_at_end: bool, a
         return Decision("submit", last.attempt)
     if job is not None:
         return Decision("adopt", last.attempt) if job.live else Decision("end", last.attempt, End.of(job))
-    if not last.started:
+    taken_back = any(earlier.job == last.job for earlier in record.attempts[:-1])  # made for an attempt before
+    if not last.started and not taken_back:
         return Decision("submit", last.attempt)
     return Decision("end", last.attempt, gone(complete_at_end))
 

@@ -37,6 +37,7 @@ class Progress:
         fresh: paths of those that were not complete at the last look and are now.
         end: once the attempt is over.
         warnings: of the room on the volume, and of checkpoints that are not on it, since the last look.
+        turns: how often its job went on as the next attempt, because its queue took it back and started it again.
         held: its attempt was stopped for want of room, and another begins once there is some; `end` is the attempt's.
     """
 
@@ -48,6 +49,7 @@ class Progress:
     fresh: list[str] = field(default_factory=list)
     end: End | None = None
     warnings: list[str] = field(default_factory=list)
+    turns: int = 0
     _offset: int = 0
     _complete: set[tuple[str, str]] = field(default_factory=set)
     _elsewhere: set[str] = field(default_factory=set)
@@ -79,7 +81,12 @@ class Progress:
         self._offset = seen["offset"]
         self.checkpoints = seen["checkpoints"]
         if begun := seen.get("begun"):
-            self.launch = self.launch.begun(begun)
+            before, self.launch = self.launch.attempt.attempt, self.launch.begun(begun)
+            attempt = self.launch.attempt
+            if attempt.attempt != before:
+                self.turns += attempt.attempt - before
+                goes_on = f"goes on as attempt {attempt.attempt}, from step {attempt.resume.step}"
+                self.warnings.append(f"its queue took it back after it had begun, and gave it another turn: {goes_on}")
         complete = {(c["path"], c["fingerprint"]) for c in self.checkpoints if c["verdict"] == "complete"}
         self.fresh = sorted(path for path, _ in complete - self._complete)
         self._complete |= complete
@@ -178,7 +185,7 @@ def _read(cluster: Cluster, runs: Sequence[Progress]) -> None:
             "metrics": p.launch.plan.trainer.metrics,
             "format": p.launch.plan.trainer.checkpoint_format,
             "checkpoints": p.launch.plan.trainer.checkpoints,
-            "attempt": None if p.launch.attempt.weights else p.launch.attempt.attempt,
+            "attempt": p.launch.attempt.attempt or None,
         }
         for p in runs
     }
@@ -189,6 +196,8 @@ def _read(cluster: Cluster, runs: Sequence[Progress]) -> None:
 
 def _end(progress: Progress) -> End | None:
     plan, job = progress.launch.plan, progress.job
+    if progress.launch.attempt.end is not None:  # of a later attempt, which found nothing left to train
+        return progress.launch.attempt.end
     if job is not None and job.live:
         return None
     if job is not None and job.state is not JobState.LOST:

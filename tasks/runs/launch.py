@@ -34,7 +34,7 @@ class Launch:
         return self.attempt.job or job_name(self.plan, self.attempt.attempt)
 
     def begun(self, seen: dict[str, Any]) -> "Launch":
-        """With what its init command has written down since (see `tasks.pod.runs.begun`)."""
+        """With what its init command has written down since (see `tasks.pod.observe`)."""
         attempt = Attempt.read(f"run {self.plan.run}", self.attempt.model_dump() | seen)
         return replace(self, attempt=attempt)
 
@@ -75,7 +75,7 @@ def _act(cluster: Cluster, record: RunRecord, decision: Decision, trust: Sequenc
     plan, last = record.plan, record.last
     match decision.do:
         case "start":
-            refuse_beside(cluster, plan.volume, plan.run, plan)
+            refuse_beside(plan.volume, left_behind(cluster, plan.volume, plan.run, plan))
             prepare(cluster, plan, decision.attempt, trust)
         case "end":
             assert decision.end is not None
@@ -125,7 +125,8 @@ def stop(cluster: Cluster, volume: str, run: str, *, reason: str, cause: str = "
     end = End.of(cluster.jobs.stop(job.name))
     if end.state == "stopped":
         end = end.model_copy(update={"reason": reason, "cause": cause})
-    return write_end(cluster, record.plan, last.attempt, end)
+    now = read_run(cluster, volume, run).last  # its job may have gone on as the next one meanwhile
+    return write_end(cluster, record.plan, now.attempt if now and now.job == last.job else last.attempt, end)
 
 
 def _stop_left_behind(cluster: Cluster, volume: str, run: str, plan: PlanRecord | None = None) -> End | None:

@@ -21,19 +21,22 @@ def left_behind(cluster: Cluster, volume: str, run: str, plan: PlanRecord | None
     return [job for job in found if job.live and (plan is None or job.name != _own(plan, job))]
 
 
-def refuse_beside(cluster: Cluster, volume: str, run: str, plan: PlanRecord | None = None) -> None:
-    """Raises: ConflictError: a job that was left behind is live."""
-    _refuse(volume, left_behind(cluster, volume, run, plan))
-
-
-def refuse_beside_trials(cluster: Cluster, volume: str, sweep: str) -> None:
-    """Of a sweep that is not on record. Raises: ConflictError: a job of a trial of that name is live."""
+def trials_left_behind(cluster: Cluster, volume: str, sweep: str) -> list[JobStatus]:
+    """The live jobs of trials that carry the name of a sweep which is not on record."""
     trial = re.compile(rf"{re.escape(sweep)}-t\d{{3,}}(-[a-z]\d+)?")
     found = cluster.jobs.find({VOLUME_LABEL: volume})
-    _refuse(volume, [job for job in found if job.live and trial.fullmatch(job.labels.get(RUN_LABEL, ""))])
+    return [job for job in found if job.live and trial.fullmatch(job.labels.get(RUN_LABEL, ""))]
 
 
-def _refuse(volume: str, jobs: list[JobStatus]) -> None:
+def refuse_beside(volume: str, jobs: list[JobStatus]) -> None:
+    """Refuse to begin a run beside jobs that were left behind.
+
+    Args:
+        jobs: found before their records were looked for and missed: those of a run that begins meanwhile are its own.
+
+    Raises:
+        ConflictError: there are such jobs.
+    """
     if jobs:
         run = jobs[0].labels[RUN_LABEL]
         raise ConflictError(

@@ -10,6 +10,7 @@ from tasks.runs.records import RunRecord
 from tasks.sweeps.records import SweepRecord, driven_at, read_shown
 
 MOST_ATTEMPTS = 3
+"""Of which each has a job of its own."""
 _LOST_LATELY = timedelta(days=1)
 
 
@@ -60,7 +61,8 @@ def _is_orphan(record: RunRecord, idle: timedelta) -> bool:
     if is_held(last):
         return _idle(max(filter(None, (record.followed_at, last.created_at))), idle)
     lately = last.end.ended_at is None or datetime.now(UTC) - last.end.ended_at < _LOST_LATELY
-    return last.end.infrastructure and lately and last.attempt < MOST_ATTEMPTS
+    jobs = {attempt.job for attempt in record.attempts}  # one that its queue took back goes on as the next attempt
+    return last.end.infrastructure and lately and len(jobs) < MOST_ATTEMPTS
 
 
 def _idle(since: datetime, idle: timedelta) -> bool:

@@ -281,7 +281,8 @@ class Drive:
             if progress is None or progress.end is None:
                 continue
             unwanted = self._unwanted(node)
-            if progress.end.infrastructure and not unwanted and progress.launch.attempt.attempt < _MOST_ATTEMPTS:
+            jobs = progress.launch.attempt.attempt - progress.turns
+            if progress.end.infrastructure and not unwanted and jobs < _MOST_ATTEMPTS:
                 self._again(progress)
                 continue
             if number := progress.launch.attempt.attempt:

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from blocks.clusters.errors import SlipwayError
+from blocks.clusters.errors import ConflictError
 from blocks.clusters.port import Cluster
 from blocks.hub_access import HubAccess
 from tasks.plans.check import make_plan
 from tasks.plans.plan import Blocked, Findings, Item, Mark, Plan
 from tasks.pod.errors import PodError
 from tasks.pod.trainers.adapter import Needs
-from tasks.runs.left_behind import refuse_beside_trials
+from tasks.runs.left_behind import refuse_beside, trials_left_behind
 from tasks.runs.request import differences
 from tasks.sweeps.axes import Point
 from tasks.sweeps.log import Origin, Start, State
@@ -66,13 +66,14 @@ def show_value(value: Any) -> str:
 def make_sweep_plan(cluster: Cluster, hub: HubAccess, request: SweepRequest) -> SweepPlan:
     """Work out what a sweep would do. Launches nothing, changes nothing."""
     items: list[Item] = []
+    left = trials_left_behind(cluster, request.volume, request.sweep)  # before the record is: one may begin meanwhile
     record = _on_record(cluster, request, items)
     first = tuple(_first(request))
     if record is not None:
         return SweepPlan(request=request, items=tuple(items), first=first, record=record)
     try:
-        refuse_beside_trials(cluster, request.volume, request.sweep)
-    except SlipwayError as error:
+        refuse_beside(request.volume, left)
+    except ConflictError as error:
         items.append(Blocked.by(f"sweep {request.sweep}", error).item)
     items += _axes(request)
     runs: list[Plan] = []

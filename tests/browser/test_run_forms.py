@@ -36,6 +36,19 @@ def jobs_of(running: Running, run: str) -> list[JobState]:
     return [job.state for job in running.cluster.jobs.find({RUN_LABEL: run})]
 
 
+def artifact(running: Running, key: str) -> str:
+    """The newest artifact of a key."""
+    found = running.api("POST", "/artifacts/latest/filter", {"artifacts": {"key": {"any_": [key]}}})
+    assert isinstance(found, list)
+    return str(found[0]["latest_id"])
+
+
+def leads_to(page: Page, name: str) -> str:
+    link = page.get_by_role("link", name=name, exact=True).last
+    expect(link).to_be_visible(timeout=SLOW_MACHINE)
+    return str(link.evaluate("link => link.href"))
+
+
 @both
 def test_a_fine_tune_runs_with_the_values_typed_into_the_form(running: Running, page: Page, site: str, ui: str) -> None:
     form = RunForm(page, site, ui, deployment(running, "finetune/local"))
@@ -108,6 +121,13 @@ def test_the_fork_form_continues_a_run(running: Running, page: Page, site: str, 
     assert plan.resolved.source is not None
     assert (plan.resolved.source.run, plan.resolved.source.step, plan.max_steps) == ("parent", 20, 30)
 
+    own, family = artifact(running, f"forked-{ui}-training"), artifact(running, "parent-lineage")
+    page.goto(f"{site}{PREFIX[ui]}/artifacts/artifact/{own}")
+    assert leads_to(page, "parent") == f"{site}{PREFIX[ui]}/artifacts/key/parent-training"
+    assert leads_to(page, "parent-lineage") == f"{site}{PREFIX[ui]}/artifacts/key/parent-lineage"
+    page.goto(f"{site}{PREFIX[ui]}/artifacts/artifact/{family}")
+    assert leads_to(page, f"forked-{ui}") == f"{site}{PREFIX[ui]}/artifacts/key/forked-{ui}-training"
+
 
 @both
 def test_the_sweep_form_searches_with_the_axes_that_it_shows(running: Running, page: Page, site: str, ui: str) -> None:
@@ -121,15 +141,17 @@ def test_the_sweep_form_searches_with_the_axes_that_it_shows(running: Running, p
     assert record.request.search.method == "halving" and state.trials == record.request.search.planned == 8
     assert all(4 <= node.start.point["data.batch_size"] <= 8 for node in state.nodes.values())
 
-    asked = {"artifacts": {"flow_run_id": {"any_": [flow_run]}, "key": {"any_": [f"swept-{ui}-report"]}}}
-    found = running.api("POST", "/artifacts/filter", asked)
-    assert isinstance(found, list)
-    page.goto(f"{site}{PREFIX[ui]}/artifacts/artifact/{found[0]['id']}")
+    page.goto(f"{site}{PREFIX[ui]}/artifacts/artifact/{artifact(running, f'swept-{ui}-report')}")
     for title in ("Curves", "What mattered", "Axis by axis"):
         picture = page.get_by_alt_text(title)
         expect(picture).to_be_visible(timeout=SLOW_MACHINE)
         assert picture.evaluate("picture => picture.decode().then(() => picture.naturalWidth)") > 100
     expect(page.get_by_text(f"slipway fork swept-{ui} --best")).to_be_visible()
+
+    page.goto(f"{site}{PREFIX[ui]}/artifacts/artifact/{artifact(running, f'swept-{ui}-leaderboard')}")
+    best = page.get_by_role("row").nth(1)
+    expect(best).to_contain_text(state.ranked(1)[0].start.run, timeout=SLOW_MACHINE)
+    expect(best.get_by_role("cell").first).to_have_text("1")
 
 
 @both

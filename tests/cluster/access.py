@@ -136,24 +136,68 @@ def jobset_installed(cluster: TestCluster) -> Iterator[None]:
         return
     if os.environ.get("SLIPWAY_TEST_JOBSET") == "none":
         pytest.skip("JobSet could not be built here")
+    with _installed("jobset"):
+        yield
+
+
+@contextlib.contextmanager
+def kueue_installed(cluster: TestCluster) -> Iterator[None]:
+    """Kueue, and JobSet beside it, are there for the time of the block, where Kueue's controller was built."""
+    if not cluster.ours:
+        pytest.skip("that cluster is not ours to make queues on")
+    if os.environ.get("SLIPWAY_TEST_KUEUE") == "none":
+        pytest.skip("Kueue is left out here: SLIPWAY_TEST_KUEUE is none")
+    built = (Path(cluster.kubeconfig).parent.parent / "bin").glob("kueue-*")
+    if not any(path.is_file() and path.suffix != ".part" for path in built):
+        pytest.skip("Kueue's controller was not built: tests/cluster/build kueue does it")
+    with jobset_installed(cluster), _installed("kueue"):
+        yield
+
+
+@contextlib.contextmanager
+def _installed(what: str) -> Iterator[None]:
     try:
-        _jobset("up")
+        _install(what, "up")
         yield
     finally:
-        _jobset("down")
+        _install(what, "down")
 
 
-def _jobset(verb: str) -> None:
-    done = subprocess.run(["bash", HERE / "jobset", verb], capture_output=True, text=True, check=False)
+def _install(what: str, verb: str) -> None:
+    argv, env = ["bash", HERE / what, verb], {**os.environ, "PYTHON": sys.executable}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"jobset {verb} on the test cluster: {done.stderr[-2000:]}")
+        raise RuntimeError(f"{what} {verb} on the test cluster: {done.stderr[-2000:]}")
+
+
+@contextlib.contextmanager
+def jobset_taken_away(cluster: TestCluster) -> Iterator[None]:
+    """JobSet, which is installed, is not for the time of the block."""
+    _install("jobset", "down")
+    try:
+        yield
+    finally:
+        _install("jobset", "up")
+
+
+@contextlib.contextmanager
+def jobset_controller_away(cluster: TestCluster) -> Iterator[None]:
+    """JobSet's controller is killed, with its webhooks, and started again after the block."""
+    os.kill(_pid(cluster, "jobset"), signal.SIGKILL)
+    try:
+        yield
+    finally:
+        _install("jobset", "up")
+
+
+def _pid(cluster: TestCluster, program: str) -> int:
+    return int((Path(cluster.kubeconfig).parent.parent / "run" / f"{program}.pid").read_text())
 
 
 @contextlib.contextmanager
 def api_server_away(cluster: TestCluster) -> Iterator[None]:
     """The API server of the one-node cluster is killed, and started again after the block."""
-    pid = Path(cluster.kubeconfig).parent.parent / "run" / "kube-apiserver.pid"
-    os.kill(int(pid.read_text()), signal.SIGKILL)
+    os.kill(_pid(cluster, "kube-apiserver"), signal.SIGKILL)
     try:
         yield
     finally:
@@ -177,6 +221,19 @@ def kubelet_away(cluster: TestCluster, *pods: str) -> Iterator[None]:
     finally:
         os.kill(kubelet, signal.SIGCONT)
         await_node(cluster)
+
+
+def restart_kubelet(cluster: TestCluster) -> None:
+    """As an upgrade of the node does: what runs on it goes on."""
+    home = Path(cluster.kubeconfig).parent.parent
+    (kubelet,) = _processes("cmdline", f"{home / 'bin' / 'kubelet'}\0")
+    argv = Path(f"/proc/{kubelet}/cmdline").read_text().split("\0")[:-1]
+    (node,) = Path(f"/proc/{_pid(cluster, 'node')}/task/{_pid(cluster, 'node')}/children").read_text().split()
+    os.kill(kubelet, signal.SIGKILL)
+    with (home / "logs" / "kubelet.log").open("a") as log:
+        inside = ["nsenter", "--target", node, "--mount", "--pid", "--", *argv]
+        subprocess.Popen(inside, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    await_node(cluster)
 
 
 def kill_processes_of(pod: str) -> None:
@@ -224,8 +281,7 @@ def a_second_node(cluster: TestCluster) -> Iterator[None]:
 @contextlib.contextmanager
 def node_away(cluster: TestCluster) -> Iterator[None]:
     """All that runs on the one node is killed, and the node is started again after the block."""
-    pid = Path(cluster.kubeconfig).parent.parent / "run" / "node.pid"
-    os.kill(int(pid.read_text()), signal.SIGKILL)
+    os.kill(_pid(cluster, "node"), signal.SIGKILL)
     try:
         yield
     finally:

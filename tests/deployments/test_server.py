@@ -1,16 +1,18 @@
 """The Prefect server of this machine, without waiting for one to be healthy."""
 
+import http.server
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import psutil
 
 from deployments.processes import noted
-from deployments.server import free_port, start, stop
+from deployments.server import free_port, healthy, start, stop
 from deployments.stack import PROJECT
 
 
@@ -49,3 +51,19 @@ def test_a_server_that_was_killed_comes_back_where_it_was(tmp_path: Path) -> Non
         assert start(tmp_path).url == first.url
     finally:
         stop(tmp_path)
+
+
+def test_a_server_that_is_slow_to_answer_is_there_and_one_that_refuses_is_not() -> None:
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            time.sleep(5)
+            self.send_response(200)
+            self.end_headers()
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/api"
+    assert healthy(url)
+    server.shutdown()
+    server.server_close()
+    assert not healthy(url)

@@ -2,7 +2,6 @@
 
 import http.server
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,12 +69,13 @@ def events_of(running: Running, run: str) -> list[dict[str, Any]]:
     return list(found["events"])
 
 
-def forks(running: Running) -> list[dict[str, Any]]:
+def forks(running: Running, parent: str) -> list[dict[str, Any]]:
     deployment = running.api("GET", "/deployments/name/fork/local")
     assert isinstance(deployment, dict)
     found = running.api("POST", "/flow_runs/filter", {"deployments": {"id": {"any_": [deployment["id"]]}}})
     assert isinstance(found, list)
-    return [run for run in found if run["parameters"].get("volume") == VOLUME]
+    asked = {"volume": VOLUME, "run": parent}
+    return [run for run in found if asked.items() <= run["parameters"].items()]
 
 
 def test_a_checkpoint_that_appears_is_forked_once_however_often_its_event_comes(clean: Running) -> None:
@@ -88,17 +88,31 @@ def test_a_checkpoint_that_appears_is_forked_once_however_often_its_event_comes(
 
     training = running.run("finetune/local", name="watched", volume=VOLUME, set=SHORT)
     fork = "watched-s10-onward"
-    until(lambda: jobs_of(running.cluster, fork) == [JobState.COMPLETED], "the fork to be over", seconds=120)
+    until(lambda: jobs_of(running.cluster, fork) == [JobState.COMPLETED], "the fork to be over")
     running.completed(training)
 
     source = read_run(running.cluster, VOLUME, fork).plan.resolved.source
     assert source is not None and (source.run, source.step) == ("watched", 10)
     (event,) = [e for e in events_of(running, "watched") if e["payload"]["step"] == 10]
     emit_again(running, event, "6f1c1c1e-0000-4a86-9b8e-2f6f6d0f5a11")
-    until(lambda: len(forks(running)) == 2, "a second flow run")
-    until(lambda: all(run["state_type"] == "COMPLETED" for run in forks(running)), "both to be over", seconds=120)
+    until(lambda: len(forks(running, "watched")) == 2, "a second flow run")
+    until(lambda: all(run["state_type"] == "COMPLETED" for run in forks(running, "watched")), "both to be over")
     assert jobs_of(running.cluster, fork) == [JobState.COMPLETED], "one fork"
-    assert {run["name"] for run in forks(running)} == {f"fork {fork}"}
+    assert {run["name"] for run in forks(running, "watched")} == {f"fork {fork}"}
+
+
+def test_another_deployment_gets_what_the_event_tells(clean: Running) -> None:
+    running = clean
+    given = {"volume": "judged-{{ event.payload.run }}-{{ event.payload.step }}", "size": "1Gi"}
+    judge = AutomationSettings(on="checkpoint", run="judge", step=5, deployment="create-volume/local", parameters=given)
+    deploy(running, evaluate=judge)
+
+    running.completed(running.run("finetune/local", name="judge", volume=VOLUME, set={**SHORT, "max_steps": 5}))
+
+    def made() -> set[str]:
+        return {volume.name for volume in running.cluster.volumes.list()}
+
+    until(lambda: "judged-judge-5" in made(), "the deployment to have run", seconds=120)
 
 
 def test_what_a_trigger_forked_it_does_not_fork_again(clean: Running) -> None:
@@ -129,16 +143,14 @@ def test_a_run_that_fails_is_told_through_a_notification_block(clean: Running, i
     kind = block.get_block_type_slug()
     deploy(running, tell=AutomationSettings(on="failed", notify=f"{kind}/inbox"))
 
-    slow = {**SHORT, "max_steps": 400, "pace.step_seconds": 0.3}
+    slow = {**SHORT, "max_steps": 4000, "pace.step_seconds": 0.3}
     flow_run = running.run("finetune/local", name="doomed", volume=VOLUME, set=slow)
-    until(lambda: jobs_of(running.cluster, "doomed") == [JobState.RUNNING], "the run to train", seconds=120)
-    program_of(running.cluster, "doomed").kill()
+    until(lambda: jobs_of(running.cluster, "doomed") == [JobState.RUNNING], "the run to train")
+    program_of("doomed").kill()
     running.wait(flow_run, "FAILED", "COMPLETED")
 
-    deadline = time.monotonic() + 60
-    while not posted and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert posted and b"doomed" in posted[0] and b"slipway.run.failed" in posted[0], posted
+    until(lambda: posted, "the notification")
+    assert b"doomed" in posted[0] and b"slipway.run.failed" in posted[0], posted
 
 
 def test_what_the_server_does_not_have_is_named_and_nothing_is_saved(clean: Running) -> None:

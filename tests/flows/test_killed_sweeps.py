@@ -70,7 +70,7 @@ def test_a_sweep_whose_flow_is_killed_twice_loses_nothing_and_launches_nothing_t
         def ripe(moment: Callable[[State], bool] = moment, before: int = before) -> bool:
             return begun() and state().turns > before and moment(state())
 
-        until(ripe, "the moment to kill its flow", seconds=300)
+        until(ripe, "the moment to kill its flow")
         kill_flow(flow_run)
         assert state().over is None, "it was over before it could be killed"
         running.wait(flow_run, "CRASHED", "FAILED")

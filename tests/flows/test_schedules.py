@@ -73,7 +73,7 @@ def test_of_missed_times_the_newest_is_swept_once_and_one_that_overlaps_is_left_
     newest = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=20)
     calendar.add("missed", newest, 4, **given, set=SLOW)
     swept = slot_name("often", newest, 36)
-    until(lambda: calendar.shown() == ["Skipped"] * 3 + ["Running"], "the newest to run alone", seconds=120)
+    until(lambda: calendar.shown() == ["Skipped"] * 3 + ["Running"], "the newest to run alone")
     for run in calendar.flow_runs()[:3]:
         assert run["state"]["message"].startswith("Left out: a newer scheduled time is due already"), run["state"]
 
@@ -81,10 +81,10 @@ def test_of_missed_times_the_newest_is_swept_once_and_one_that_overlaps_is_left_
         sweeps = running.cluster.call(VOLUME, "sweeps.list", {})["sweeps"] if volume_is_there(running) else []
         return bool(sweeps) and bool(read_sweep(running.cluster, VOLUME, swept)[1].live)
 
-    until(live, "its trial to train", seconds=120)
+    until(live, "its trial to train")
 
     calendar.add("overlapping", datetime.now(UTC), 1, **given, set=SLOW)
-    until(lambda: calendar.shown()[4:] == ["Skipped"], "a time that comes meanwhile to be left out", seconds=120)
+    until(lambda: calendar.shown()[4:] == ["Skipped"], "a time that comes meanwhile to be left out")
     message = calendar.flow_runs()[4]["state"]["message"]
     assert message == f"Left out: the one of {newest:%Y-%m-%d %H:%M} UTC still runs."
 
@@ -94,7 +94,7 @@ def test_of_missed_times_the_newest_is_swept_once_and_one_that_overlaps_is_left_
     jobs = len(running.cluster.jobs.find({}))
     # the same time a second time: a retry, or a person who starts it again
     running.api("POST", f"/flow_runs/{again}/set_state", {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}})
-    running.logged(again, "asked for before", seconds=90)
+    running.logged(again, "asked for before")
     running.wait(again, "FAILED")
     assert len(running.cluster.jobs.find({})) == jobs, "it has launched nothing"
     named = [sweep["sweep"] for sweep in running.cluster.call(VOLUME, "sweeps.list", {})["sweeps"]]

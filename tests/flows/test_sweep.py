@@ -45,7 +45,7 @@ def test_a_sweep_from_a_shell_shows_its_leaderboard(running: Running) -> None:
 
 
 def test_cancelling_a_sweep_stops_its_trials_and_asking_again_goes_on_with_them(running: Running) -> None:
-    slow = {"max_steps": 60, "ckpt.interval": 1, "pace.step_seconds": 0.5}
+    slow = {"max_steps": 400, "ckpt.interval": 1, "pace.step_seconds": 2}
     asked = {"name": "cancelled", "volume": VOLUME, "set": slow, "search": SEARCH}
     flow_run = running.run("sweep/local", **asked)
 

@@ -11,6 +11,7 @@ from blocks.clusters.kubernetes.cluster import KubernetesCluster
 from blocks.hub_access import HubAccess
 from tests.cluster.access import TestCluster, owner_of_its_own
 from tests.conftest import Running
+from tests.flows.cli.conftest import Slipway
 from tests.tasks.conftest import Desk
 
 
@@ -24,6 +25,20 @@ def on_this_machine(assets: Path) -> dict[str, Any]:
             "containers": [{"name": "main", "volumeMounts": [mount]}],
         }
     }
+
+
+def command_line(folder: Path, kubernetes: TestCluster, owner: str, more: str = "") -> Slipway:
+    """The command line with a slipway.toml that names the test cluster.
+
+    Args:
+        more: lines of that cluster's settings.
+    """
+    (folder / "slipway.toml").write_text(
+        'default_cluster = "team"\n\n[clusters.team]\nkind = "kubernetes"\n'
+        f'owner = "{owner}"\nimage = "{kubernetes.image}"\nkubeconfig = "{kubernetes.kubeconfig}"\n'
+        f'storage_class = "{kubernetes.storage_class}"\naccess_mode = "ReadWriteOnce"\npoll_seconds = 0.5\n{more}'
+    )
+    return Slipway(folder)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from tests.cluster.access import NAMESPACES, TestCluster, api_server_away, kill_
 from tests.cluster.accounts import make_account, rules, write_kubeconfig
 from tests.flows.cli.conftest import Slipway
 from tests.flows.cli.person import Person, sleep_once_there_are
+from tests.kubernetes.conftest import command_line
 from tests.kubernetes.waiting import wait_until
 from tests.tasks.conftest import Desk
 
@@ -26,12 +27,7 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture
 def slipway(kubernetes: TestCluster, owner: str, tmp_path: Path) -> Slipway:
     """The command line with a slipway.toml that names the test cluster, and a volume `shelf`."""
-    (tmp_path / "slipway.toml").write_text(
-        'default_cluster = "team"\n\n[clusters.team]\nkind = "kubernetes"\n'
-        f'owner = "{owner}"\nimage = "{kubernetes.image}"\nkubeconfig = "{kubernetes.kubeconfig}"\n'
-        f'storage_class = "{kubernetes.storage_class}"\naccess_mode = "ReadWriteOnce"\npoll_seconds = 0.5\n'
-    )
-    slipway = Slipway(tmp_path)
+    slipway = command_line(tmp_path, kubernetes, owner)
     assert slipway("volumes", "create", "shelf", "--size", "1Gi").code == 0
     return slipway
 

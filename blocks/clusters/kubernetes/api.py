@@ -144,9 +144,14 @@ class Api:
         """Create an object, or only ask whether it could be."""
         return self._json("POST", path, {"fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}, body)
 
-    def patch(self, path: str, body: Json) -> Json:
-        """A merge patch: null removes a key, lists are replaced."""
-        return self._json("PATCH", path, None, body, content="application/merge-patch+json")
+    def patch(self, path: str, body: Json, *, patience_seconds: float | None = None) -> Json:
+        """A merge patch: null removes a key, lists are replaced.
+
+        Args:
+            patience_seconds: less than usual, for whoever knows another way.
+        """
+        content, asked = "application/merge-patch+json", patience_seconds
+        return self._json("PATCH", path, None, body, content=content, patience_seconds=asked)
 
     def delete(self, path: str, *, grace_seconds: int | None = None, uid: str | None = None) -> bool:
         """Ask for an object to be deleted; False if there is none (or another one, where `uid` is given)."""
@@ -200,8 +205,10 @@ class Api:
         *,
         accept: str = "application/json",
         content: str = "application/json",
+        patience_seconds: float | None = None,
     ) -> Json:
-        answer = self._request(method, path, query, body, {"Accept": accept, "Content-Type": content})
+        headers = {"Accept": accept, "Content-Type": content}
+        answer = self._request(method, path, query, body, headers, patience_seconds)
         found: Json = json.loads(answer.data)
         return found
 
@@ -212,6 +219,7 @@ class Api:
         query: Mapping[str, str] | None,
         body: Json | None,
         headers: dict[str, str],
+        patience_seconds: float | None = None,
         *,
         whole: bool = True,
     ) -> Any:
@@ -225,7 +233,7 @@ class Api:
         import urllib3
 
         since = time.monotonic()
-        give_up = since + self.patience_seconds
+        give_up = since + (self.patience_seconds if patience_seconds is None else patience_seconds)
         wait, tries = 0.2, 0
         while True:
             try:

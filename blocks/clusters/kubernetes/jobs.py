@@ -119,8 +119,9 @@ class KubernetesJobs:
     def stop(self, name: str, grace_seconds: float = STOP_GRACE_SECONDS) -> JobStatus:
         """As the port says. The pod stays, with its log; it has `STOP_GRACE_SECONDS` at most.
 
-        A pod that has not been placed has no log to keep: its Job is suspended. One that has is told to end by a
-        deadline that is over, which makes its kubelet end it in the usual way, without anything being deleted.
+        A pod that has not been placed has no log to keep: its Job is suspended, for good, as is one that a queue has
+        suspended. A pod that has been placed is told to end by a deadline that is over, which makes its kubelet end it
+        in the usual way, without anything being deleted.
         """
         job, pods = self._get(name)
         status = self._observer.status(job, pods)
@@ -130,17 +131,17 @@ class KubernetesJobs:
             return self._stop_left(job, pods, grace_seconds)
         asked = {marks.STOP: write_time(datetime.now(UTC))}
         with _unless_over():
-            self._workloads.note(job, asked, end=not _are_placed(job, pods))
+            self._workloads.note(job, asked, end=_can_begin(job, pods))
         kill_at = time.monotonic() + grace_seconds + (_TOLD_SECONDS if grace_seconds else 0)
         delete_at = kill_at + 15
         told: list[bool] = []
         while True:
             job, pods = self._get(name)
             status = self._observer.status(job, pods)
-            if not status.live:
+            if not status.live and not any(map(_running_containers, pods)):  # of one that a queue has just taken back
                 return status
             paths = [self._place.pod(pod["metadata"]["name"]) for pod in pods]
-            if not _are_placed(job, pods):
+            if _can_begin(job, pods) and status.live:
                 with _unless_over():
                     self._workloads.note(job, asked, end=True)
             elif not told:
@@ -278,13 +279,15 @@ def _unless_over() -> Iterator[None]:
             raise
 
 
+def _can_begin(job: Json, pods: list[Json]) -> bool:
+    """Whether pods of it are still to come to a node: now, or once a queue starts it again."""
+    placed = len(pods) == gang.size(job) and all(pod["spec"].get("nodeName") for pod in pods)
+    return bool(job["spec"].get("suspend")) or not placed
+
+
 def _is_ours(job: Json, name: str) -> bool:
     labels = job["metadata"].get("labels") or {}
     return labels.get(marks.KIND) == "job" and labels.get(marks.NAME) == name and not parent(job)
-
-
-def _are_placed(job: Json, pods: list[Json]) -> bool:
-    return len(pods) == gang.size(job) and all(pod["spec"].get("nodeName") for pod in pods)
 
 
 def _running_containers(pod: Json) -> list[str]:

@@ -61,6 +61,9 @@ def unwrap(jobset: Json, child: Json | None) -> Json:
     """
     metadata = {**jobset["metadata"], "name": jobset["metadata"]["labels"][marks.NAME]}
     if child is not None:
+        noted = child["metadata"].get("annotations") or {}  # where the JobSet could not be changed
+        noted = {key: noted[key] for key in (marks.STOP, marks.END) if key in noted}
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **noted}
         going = {"spec": child["spec"], "status": child.get("status") or {}}
         return {"kind": "JobSet", "metadata": metadata, **going, "child": child["metadata"]["uid"]}
     (group,) = jobset["spec"]["replicatedJobs"]
@@ -84,9 +87,10 @@ def is_made(job: Json) -> bool:
 
 
 def is_held(job: Json) -> bool:
-    """Whether it is suspended, and its Job can not start any more: a JobSet may have yet to suspend or make it."""
+    """Whether it is suspended, and its Job can not start any more: a queue may have suspended it, and a JobSet may have
+    yet to suspend or make it."""
     spec = job["spec"]
-    return bool(spec.get("suspend")) and (not is_jobset(job) or NEVER.items() <= spec.items())
+    return bool(spec.get("suspend")) and NEVER.items() <= spec.items()
 
 
 def uids(job: Json) -> set[str]:

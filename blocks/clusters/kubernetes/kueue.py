@@ -46,8 +46,10 @@ def wait(workload: Json) -> str:
         return ""
     if _holds(conditions, "QuotaReserved"):
         return _checks(status.get("admissionChecks") or ())
-    said = conditions.get("QuotaReserved") or conditions.get("Evicted") or {}
-    return _short(said.get("message") or "Kueue has not looked at it yet")
+    told = [conditions["Evicted"]] if _holds(conditions, "Evicted") else []  # until it has its turn again
+    told += [conditions["QuotaReserved"]] if "QuotaReserved" in conditions else []
+    messages = dict.fromkeys(_short(condition["message"]) for condition in told if condition.get("message"))
+    return "; ".join(messages) or "Kueue has not looked at it yet"
 
 
 def _holds(conditions: Json, kind: str) -> bool:

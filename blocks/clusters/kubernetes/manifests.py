@@ -284,11 +284,17 @@ def _init(asked: Job, settings: KubernetesSettings, mounts: Sequence[Mount], nam
             settings.image,
             command,
             settings,
-            env=asked.env,
+            env={**asked.env, **_in_queue(asked, settings)},
             mounts=[_mount(mount, names, writable=True) for mount in elsewhere],
             resources=_init_resources(asked),
         )
     ]
+
+
+def _in_queue(asked: Job, settings: KubernetesSettings) -> dict[str, str]:
+    """So that an init command knows that its job may be taken back, and begin once more."""
+    queue = asked.queue or settings.queue
+    return {"SLIPWAY_QUEUE": queue} if queue else {}
 
 
 def _mount(mount: Mount, names: Mapping[str, str], *, writable: bool = False) -> Json:

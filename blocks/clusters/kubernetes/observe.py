@@ -52,9 +52,12 @@ class Observer:
         job = self._workloads.find(name)
         if job is not None and (job["metadata"].get("labels") or {}).get(marks.KIND) != "job":
             return None
-        pods = self._pods(selector({**marks.OURS, marks.KIND: "job", marks.NAME: name}))
+        wanted = selector({**marks.OURS, marks.KIND: "job", marks.NAME: name})
+        pods = self._pods(wanted)
         if job is not None:
             return job, _of(job, _by_owner(pods))
+        if pods:
+            self._workloads.items(wanted)  # which ends the Job that a JobSet has left
         return next(((stand_in, gang.newest(theirs)) for stand_in, theirs in self._left(pods, ())), None)
 
     def _left(self, pods: Sequence[Json], jobs: Sequence[Json]) -> list[tuple[Json, list[Json]]]:
@@ -136,7 +139,7 @@ class Observer:
         try:
             self._workloads.note(job, {marks.END: json.dumps(said)}, end=end)
         except ApiError as error:
-            if error.status not in (404, 403, 422):
+            if error.status not in (404, 403, 422) and error.status < 500:
                 raise
 
 

@@ -25,6 +25,8 @@ from blocks.clusters.kubernetes.settings import KubernetesSettings
 Json = dict[str, Any]
 
 _KEEP_SECONDS = 60
+_NO_QUEUE = "stopped-by-slipway"
+"""Where what is not to begin waits: there is none of that name."""
 
 
 class Workloads:
@@ -126,15 +128,43 @@ class Workloads:
         """Write something down on it.
 
         Args:
-            end: and suspend it for good: a queue that starts it all the same, because it has had its turn, gets no pod
-                of it. It is done once `jobset.is_held` says so: what is to come of a JobSet can not be told.
+            end: and suspend it for good, and have it leave its queue, where others wait for their turn. A queue that
+                starts it all the same gets no pod of it. It is done once `jobset.is_held` says so: what is to come of a
+                JobSet can not be told.
         """
         change: Json = {"metadata": {"annotations": dict(annotations)}}
+        if not is_jobset(job) or not is_made(job):
+            if end:
+                change["spec"] = {"suspend": True} if is_jobset(job) else {"suspend": True, **NEVER}
+            self._api.patch(self._path(job), change)
+        else:
+            self._note_made(job, change, end=end)
+        if end and marks.QUEUE in (job["metadata"].get("labels") or {}):
+            self._leave_queue(job)
+
+    def _note_made(self, jobset: Json, change: Json, *, end: bool) -> None:
+        """On a JobSet that has its Job. Where JobSet's controller is away, nothing that its webhook has to see can be
+        changed: then it is written on the Job."""
+        child = self._place.job(child_name(jobset["metadata"]["name"]))
+        whole = change | ({"spec": {"suspend": True}} if end else {})
+        try:
+            self._api.patch(self._path(jobset), whole, patience_seconds=0)
+        except SlipwayError as error:
+            if isinstance(error, ApiError) and error.status < 500:
+                raise
+            self._api.patch(child, change | ({"spec": {"suspend": True, **NEVER}} if end else {}))
+            return
         if end:
-            change["spec"] = {"suspend": True} if is_jobset(job) else {"suspend": True, **NEVER}
-        self._api.patch(self._path(job), change)
-        if end and is_jobset(job) and is_made(job):
-            self._api.patch(self._place.job(child_name(job["metadata"]["name"])), {"spec": NEVER})
+            self._api.patch(child, {"spec": NEVER})
+
+    def _leave_queue(self, job: Json) -> None:
+        """Give it another queue, which is how Kueue lets go of a job: it would be admitted in its turn, and for that
+        keep others waiting or have them preempted. Kueue refuses this of one that it has just admitted."""
+        try:
+            self._api.patch(self._path(job), {"metadata": {"labels": {marks.QUEUE: _NO_QUEUE}}})
+        except ApiError as error:
+            if error.status not in (403, 404, 422) and error.status < 500:
+                raise
 
     def delete(self, job: Json) -> None:
         """Delete this one, and no later one of its name; what it made goes with it."""

@@ -29,6 +29,10 @@ from blocks.clusters.local.volumes import LocalVolumes
 from blocks.clusters.port import Capacity
 
 _CODE = Path(__file__).parents[3]
+_STARTING_SECONDS = 10.0
+"""How long somebody who only looks at a job may keep its lock on a busy machine: whoever starts it sits that out."""
+_ENDING_SECONDS = 120.0
+"""How long a stop waits, once a job is killed, for that to be on record."""
 _CLEANING_SECONDS = 60.0
 """How long a delete waits for an ended job's supervisor."""
 
@@ -114,7 +118,7 @@ class LocalJobs:
         kill_at = time.monotonic() + grace_seconds
         if self._status(name).live:
             place.request_stop(grace_seconds)
-        while (status := self._status(name)).live and time.monotonic() < kill_at + 30:
+        while (status := self._status(name)).live and time.monotonic() < kill_at + _ENDING_SECONDS:
             if end_unsupervised(place, kill_at):
                 continue
             supervisor = place.supervisor()
@@ -176,9 +180,11 @@ class LocalJobs:
     def _start(self, job: Job, place: Place) -> None:
         """Start the job's supervisor unless it has one. The lock decides, and the supervisor inherits it."""
         values = look_up(job.secrets, self._root)
-        lock = try_lock(place.lock, patience_seconds=0.3)
-        if lock is None:
-            return
+        lock, until = None, time.monotonic() + _STARTING_SECONDS
+        while lock is None:
+            if place.state.exists() or place.end.exists() or time.monotonic() > until:
+                return
+            lock = try_lock(place.lock, patience_seconds=0.3)
         try:
             if place.state.exists() or place.end.exists():
                 return

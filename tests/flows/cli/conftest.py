@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from unittest.mock import patch
 
 import pytest
 
+from blocks.clusters.local.files import is_locked
 from blocks.clusters.port import Cluster
 from blocks.settings import load_settings
 from flows.cli.app import main
@@ -103,7 +105,7 @@ class Slipway:
 
     def process(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Answer:
         process = self.start(*arguments, env=env)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate()
         return Answer(process.returncode, out, err)
 
     def copy(self, folder: Path) -> "Slipway":
@@ -147,6 +149,7 @@ def furnished(tmp_path_factory: pytest.TempPathFactory, hub_url: str, demo_asset
     )
     _train(bench, ask_run("base", CONFIG, settings.trainer()))
     _train(bench, ask_fork(place, "bench", "base", "more", step=4, changes={"max_steps": 8}))
+    _wait_for_supervisors(bench)
     return bench
 
 
@@ -162,6 +165,14 @@ def bench(furnished: Slipway) -> Iterator[Slipway]:
 def copied(furnished: Slipway, tmp_path: Path) -> Slipway:
     """`furnished` again, for a test that adds or takes away."""
     return furnished.copy(tmp_path / "copied")
+
+
+def _wait_for_supervisors(bench: Slipway) -> None:
+    """They still remove what ended jobs have in scratch; whoever copies the folder must not meet them."""
+    locks = list((bench.folder / "state/jobs").glob("*/*/supervisor.lock"))
+    assert locks
+    while any(is_locked(lock) for lock in locks):
+        time.sleep(0.05)
 
 
 def _on_volumes(bench: Slipway) -> set[Path]:

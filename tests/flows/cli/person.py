@@ -14,6 +14,16 @@ import pytest
 from tests.flows.cli.conftest import REPOSITORY, Slipway
 
 
+def sleep_once_there_are(columns: int) -> bytes:
+    """A shell's line: a program that waits for its terminal to have that size, says it, columns first, and sleeps.
+
+    Once it says so it is in the foreground and takes control-C; some shells lose one that comes before a program runs.
+    """
+    wait = f"while os.get_terminal_size().columns != {columns}: time.sleep(0.1)"
+    code = f"import os, time; exec('{wait}'); print(*os.get_terminal_size(), flush=True); time.sleep(300)"
+    return f'python -c "{code}"'.encode()
+
+
 class Person:
     """Somebody at a terminal who starts the command line.
 
@@ -59,7 +69,7 @@ class Person:
             while True:
                 self.seen += os.read(self._ours, 4096)
         except OSError:
-            return self.process.wait(30)
+            return self.process.wait(200)
         finally:
             self._left = tcgetattr(self._ours)
             os.close(self._ours)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.cli.conftest import Slipway
-from tests.flows.cli.person import Person
+from tests.flows.cli.person import Person, sleep_once_there_are
 
 
 @pytest.fixture
@@ -30,9 +30,8 @@ def test_a_shell_on_a_volume_is_a_real_terminal(shelf: Slipway) -> None:
     assert [(s["volume"], s["writable"]) for s in listed] == [("shelf", True)]
     shelf("volumes", "delete", "shelf", "--yes").refused(1, listed[0]["id"])
     person.resize(41, 111)
-    person.types(b"stty size; sleep 300\r")
-    person.sees(b"41 111")
-    time.sleep(0.5)
+    person.types(sleep_once_there_are(111) + b"\r")
+    person.sees(b"111 41")
     person.types(b"\x03")
     person.types(b"exit 5\r")
     assert person.leaves() == 5
@@ -98,10 +97,11 @@ def killed_while(shelf: Slipway, program: str, *arguments: str) -> int:
         before = arrived(shelf)
         found = subprocess.run(["pgrep", "-f", f"stream {program}"], capture_output=True, text=True, check=False)
         for pid in found.stdout.split():
-            if str(shelf.folder) in Path(f"/proc/{pid}/environ").read_text():
-                os.kill(int(pid), signal.SIGKILL)
-                kills += 1
-    out, err = process.communicate(timeout=120)
+            with contextlib.suppress(OSError):  # it may have ended meanwhile
+                if str(shelf.folder) in Path(f"/proc/{pid}/environ").read_text():
+                    os.kill(int(pid), signal.SIGKILL)
+                    kills += 1
+    out, err = process.communicate()
     assert process.returncode == 0, out + err
     return err.count("it goes on where it was")
 
@@ -121,26 +121,36 @@ def test_a_transfer_goes_on_when_the_other_end_is_killed(shelf: Slipway) -> None
     tree.mkdir()
     for number in range(4):
         (tree / f"{number}.bin").write_bytes(os.urandom(1 << 20) * 40)
-    cuts = killed_while(shelf, "transfer.receive", "volumes", "put", "shelf", "tree", "there")
-    cuts += killed_while(shelf, "transfer.send", "volumes", "get", "shelf", "there", "back")
-    assert cuts
+    # On a busy machine one may be over before it is cut: it is made again then, in place of what it brought.
+    while not killed_while(shelf, "transfer.receive", "volumes", "put", "shelf", "tree", "there", "--replace"):
+        pass
+    while not killed_while(shelf, "transfer.send", "volumes", "get", "shelf", "there", "back", "--replace"):
+        pass
     for number in range(4):
         assert (shelf.folder / "back" / f"{number}.bin").read_bytes() == (tree / f"{number}.bin").read_bytes()
     assert [p for p in shelf.folder.iterdir() if p.name.startswith(".slipway")] == []
     assert list((shelf.folder / "state/volumes/me/shelf/.slipway/staging").glob("put-*")) == []
 
 
+def kill_in_the_midst(shelf: Slipway, *arguments: str) -> None:
+    """Start a get and kill it once bytes flow."""
+    process = shelf.start(*arguments)
+    while arrived(shelf) < 1 << 20 and process.poll() is None:
+        time.sleep(0.005)
+    process.kill()
+    out, err = process.communicate()
+    assert process.returncode in (0, -signal.SIGKILL), out + err
+
+
 def test_a_get_that_is_killed_goes_on_with_the_same_command(shelf: Slipway) -> None:
     source = shelf.folder / "state" / "volumes" / "me" / "shelf" / "big.bin"
     source.write_bytes(os.urandom(1 << 20) * 256)
-    process = shelf.start("volumes", "get", "shelf", "big.bin", "mine.bin")
-    area = None
-    while area is None or not (area / "tree").exists() or (area / "tree").stat().st_size < 1 << 20:
-        area = next(shelf.folder.glob(".slipway-get-*"), None)
-        assert process.poll() is None
-    process.kill()
-    process.wait()
-    assert not (shelf.folder / "mine.bin").exists()
+    mine = shelf.folder / "mine.bin"
+    kill_in_the_midst(shelf, "volumes", "get", "shelf", "big.bin", "mine.bin")
+    while mine.exists():  # on a busy machine it may be over before it is killed
+        assert mine.read_bytes() == source.read_bytes()
+        mine.unlink()
+        kill_in_the_midst(shelf, "volumes", "get", "shelf", "big.bin", "mine.bin")
     assert shelf("volumes", "get", "shelf", "big.bin", "mine.bin").code == 0
-    assert (shelf.folder / "mine.bin").read_bytes() == source.read_bytes()
+    assert mine.read_bytes() == source.read_bytes()
     assert next(shelf.folder.glob(".slipway-get-*"), None) is None

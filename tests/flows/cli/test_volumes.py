@@ -105,7 +105,7 @@ def test_deleting_without_anybody_to_ask_changes_nothing(slipway: Slipway) -> No
 def test_a_volume_in_use_is_not_deleted_and_the_job_is_named(slipway: Slipway) -> None:
     slipway("volumes", "create", "research")
     jobs = slipway.cluster.jobs
-    command = (sys.executable, "-c", "import time; time.sleep(60)")
+    command = (sys.executable, "-c", "import time; time.sleep(600)")
     jobs.submit(Job(name="busy", request_hash="1", command=command, mounts=(Mount(volume="research"),), cpus=0.1))
     try:
         slipway("volumes", "delete", "research", "--yes").refused(1, "job busy")

@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -133,16 +134,80 @@ def test_a_far_source_is_read_in_many_ranges_at_once_and_a_near_one_is_not(
 ) -> None:
     (tmp_path / "a").write_bytes(bytes(1000))
     files = [Wanted("a", tmp_path / "a", 1000)]
+    monkeypatch.setattr(copying, "_SLOW", 0.4)  # seconds, where the thousandth part is usual: this machine may be busy
     near = measure(files)
     assert not near.within
     pread = os.pread
-    monkeypatch.setattr(os, "pread", lambda *arguments: (time.sleep(0.005), pread(*arguments))[1])
+    monkeypatch.setattr(os, "pread", lambda *arguments: (time.sleep(0.5), pread(*arguments))[1])
 
     far = measure(files)
     assert far.within and far.workers == 16 and far.read > near.read
 
 
 # into scratch
+
+
+@pytest.fixture(params=["btrfs", "xfs"])
+def sharing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A directory on a file system on which files can share their bytes."""
+    make = shutil.which(f"mkfs.{request.param}") or shutil.which(f"/usr/sbin/mkfs.{request.param}")
+    if make is None or os.geteuid():
+        pytest.skip(f"needs root and mkfs.{request.param}")
+    image, where = tmp_path / "image", tmp_path / "sharing"
+    with image.open("wb") as out:
+        out.truncate(320 << 20)
+    where.mkdir()
+    subprocess.run([make, "-q", image], check=True)
+    mounted = subprocess.run(["mount", "-o", "loop", image, where], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"{request.param} can not be mounted here: {mounted.stderr}")
+    try:
+        yield where
+    finally:
+        subprocess.run(["umount", "-l", where], check=True)
+
+
+@pytest.mark.parametrize("pace", [NEAR, FAR])
+def test_copies_on_a_file_system_that_can_share_their_bytes_and_are_proven_all_the_same(
+    sharing: Path, pace: Pace
+) -> None:
+    source, size = sharing / "source", 20 << 20
+    content = os.urandom(size)
+    source.write_bytes(content)
+    wanted = Wanted("a", source, size, pieces_hash(content), hashlib.sha256(content).hexdigest())
+    before = _taken(sharing)
+
+    copy([wanted, Wanted("empty", _empty(sharing), 0)], sharing / "copy", pace=pace, sha256=True)
+
+    assert _taken(sharing) - before < size // 10
+    with source.open("r+b") as out:
+        out.write(b"changed")
+    assert (sharing / "copy/a").read_bytes() == content, "what is written to one is not in the other"
+    for damaged, told in (
+        (b"changed" + content[7:], "other bytes"),
+        (content[:-1], "ended early"),
+        (content + b"x", "is longer"),
+    ):
+        source.write_bytes(damaged)
+        with pytest.raises(ChangedError, match=told):
+            copy([wanted], sharing / told, pace=pace)
+
+
+def pieces_hash(content: bytes) -> str:
+    hasher = PieceHasher()
+    hasher.update(content)
+    return hasher.hexdigest()
+
+
+def _empty(where: Path) -> Path:
+    (where / "empty").touch()
+    return where / "empty"
+
+
+def _taken(where: Path) -> int:
+    os.sync()
+    stat = os.statvfs(where)
+    return (stat.f_blocks - stat.f_bfree) * stat.f_frsize
 
 
 def test_in_place_is_in_place(layout: Layout, tmp_path: Path) -> None:

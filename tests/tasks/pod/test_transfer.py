@@ -52,7 +52,7 @@ def stream(layout: Layout, name: str, arguments: dict[str, Any], given: bytes = 
     process.stdin.flush()
     out = process.stdout.read()
     err = process.stderr.read()
-    process.wait(timeout=30)
+    process.wait()
     process.stdin.close()
     answer: dict[str, Any] = json.loads(err.splitlines()[-1])
     return answer, out
@@ -208,14 +208,14 @@ def test_a_put_that_waited_for_another_into_the_same_place_begins_in_a_place_of_
     with staging_area(layout, "put-abc") as area:
         put = threading.Thread(target=lambda: answers.append(stream(layout, "transfer.receive", arguments, given)[0]))
         put.start()
-        until = time.monotonic() + 60
+        until = time.monotonic() + 200
         while not _is_opened_by_another(area / "lock"):
             assert time.monotonic() < until
             time.sleep(0.05)
         if taken:
             (layout.root / "there").write_text("the other's")
         arriving.discard(area)  # as one that has come to its end does
-    put.join(60)
+    put.join()
     if taken:
         assert "there is there already" in answers[0]["error"]["what"]
     else:

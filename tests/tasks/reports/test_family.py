@@ -7,7 +7,8 @@ import pytest
 
 from blocks.clusters.errors import ProgramError
 from tasks.reports.comparison import compare, comparison_page, comparison_picture
-from tasks.reports.family import family, tree
+from tasks.reports.family import Member, family, tree
+from tasks.reports.markdown import lineage_page
 from tasks.reports.story import tell
 from tests.tasks.conftest import CONFIG, Desk
 
@@ -104,3 +105,19 @@ def test_what_an_attempt_was_given_and_what_came_of_it_is_on_record(desk: Desk, 
     shutil.rmtree(volume / "runs/child")
     kept = tell(desk.cluster, "v", "child").record.attempts[0].end
     assert kept is not None and kept.metrics == attempt.end.metrics
+
+
+def test_a_familys_page_leads_from_parents_to_forks_and_back() -> None:
+    gone = Member(run="first", on_record=False)
+    trial = Member(run="lr-t001", parent="first", step=8, state="completed", attempts=1)
+    fork = Member(run="fork", parent="lr-t001", step=4, held=True, source_there=True, attempts=1)
+    chain = [Member(run=f"n{n}", parent=f"n{n - 1}" if n else "lr-t001", step=n, state="failed") for n in range(300)]
+
+    page = lineage_page([gone, trial, fork, *chain], {"fork", "n0"})
+
+    assert "\n- `first`: no longer on record\n" in page
+    assert "\n  - `lr-t001`: from step 8, which is gone; completed\n" in page, "a trial has no page to lead to"
+    assert "\n    - [fork](../key/fork-training): from step 4, held; going on\n" in page
+    assert "\n    - [n0](../key/n0-training): " in page
+    assert "… and 103 more: `slipway lineage first` shows all." in page
+    assert max(len(line) - len(line.lstrip(" ")) for line in page.splitlines()) == 16

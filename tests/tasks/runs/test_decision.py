@@ -103,3 +103,11 @@ def test_a_retry_by_prefect_starts_again_only_for_infrastructure(cause: str, dec
 @pytest.mark.parametrize("automatic", [True, False])
 def test_a_completed_run_is_left_as_it_is(automatic: bool) -> None:
     assert do(record("exit", "completed"), automatic=automatic) == ("leave", 2)
+
+
+def test_an_attempt_as_which_a_job_went_on_that_is_gone_is_lost_and_not_submitted_again() -> None:
+    """Its queue had taken the job back; it was deleted as it began again."""
+    runs = record("evicted", None, started=False)
+    (first, second) = runs.attempts
+    goes_on = runs.model_copy(update={"attempts": (first, second.model_copy(update={"job": first.job}))})
+    assert do(goes_on) == ("end", 2) and do(runs) == ("submit", 2)

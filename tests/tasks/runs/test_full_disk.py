@@ -81,7 +81,7 @@ def test_the_room_for_the_next_save_is_watched_and_a_policy_makes_some(
         complete = [c["step"] for c in progress.checkpoints if c["verdict"] == "complete"]
         seen.extend((complete[-1], text) for text in progress.warnings)
 
-    pace = {"max_steps": 24, "pace__step_seconds": 0.4, "when_full": "warn"}
+    pace = {"max_steps": 24, "pace__step_seconds": 1, "when_full": "warn"}
     (full,) = follow(desk.cluster, [desk.launch(desk.request("r", **pace))], notice)
     assert full.end is not None and full.end.state == "failed"
     last = max(c["step"] for c in full.checkpoints if c["verdict"] == "complete")
@@ -98,7 +98,7 @@ def test_the_room_for_the_next_save_is_watched_and_a_policy_makes_some(
 
 def held_run(small_disk: Path, hub_url: str, demo_assets: Path) -> tuple[Desk, RunRequest, Launch]:
     desk = Desk(LocalCluster(small_disk, poll_seconds=0.1), HubAccess(endpoint=hub_url), demo_assets)
-    request = desk.request("r", max_steps=24, pace__step_seconds=0.4)
+    request = desk.request("r", max_steps=24, pace__step_seconds=1)
     return desk, request, desk.launch(request)
 
 

@@ -16,12 +16,12 @@ from tasks.sweeps.plan import make_sweep_plan
 from tests.tasks.conftest import Desk
 from tests.tasks.sweeps.conftest import SweepDesk, search
 
-SLOW = {"pace__step_seconds": 60}
+SLOW = {"pace__step_seconds": 3600}
 
 
 def begun(launched: Launch, volume: Path) -> str:
     """Wait until a run trains; its job."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not (volume / "runs" / launched.plan.run / "metrics.jsonl").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -76,7 +76,7 @@ def test_runs_read_copies_and_say_what_they_took(desk: Desk, cluster: LocalClust
 def test_a_live_run_keeps_its_copy_on_the_node_also_without_its_supervisor(
     desk: Desk, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    launched = desk.launch(_reading(desk.request("long", max_steps=400, pace__step_seconds=0.05), placement="node"))
+    launched = desk.launch(_reading(desk.request("long", max_steps=4000, pace__step_seconds=0.1), placement="node"))
     cache = NodeCache(tmp_path / "node", MANY)
     try:
         # Its program, not only its init command before it: what is killed between the two begins none.
@@ -85,7 +85,7 @@ def test_a_live_run_keeps_its_copy_on_the_node_also_without_its_supervisor(
         supervisor = Place(cluster._root, "me", launched.job).supervisor()
         assert supervisor
         os.kill(supervisor.pid, signal.SIGKILL)
-        time.sleep(0.3)
+        _wait_for(lambda: not supervisor.lives)
         assert [entry["in_use"] for entry in cache.entries()] == [["long.1"]], "its program reads on"
     finally:
         cluster.jobs.stop(launched.job, grace_seconds=1)
@@ -94,7 +94,7 @@ def test_a_live_run_keeps_its_copy_on_the_node_also_without_its_supervisor(
 
 
 def _wait_for(what: Any) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while not what():
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -16,7 +16,7 @@ NOW = timedelta(0)
 
 
 def test_a_live_run_that_nobody_follows_is_adopted_and_one_that_is_over_gets_its_end(desk: Desk) -> None:
-    slow = desk.launch(desk.request("slow", max_steps=1000, pace__step_seconds=0.1))
+    slow = desk.launch(desk.request("slow", max_steps=4000, pace__step_seconds=0.1))
     quick = desk.launch(desk.request("quick", max_steps=1))
     while desk.cluster.jobs.status([quick.job])[quick.job].live:
         time.sleep(0.05)
@@ -34,14 +34,14 @@ def test_a_live_run_that_nobody_follows_is_adopted_and_one_that_is_over_gets_its
 
 
 def test_a_run_that_is_followed_is_left_alone(desk: Desk) -> None:
-    launched = desk.launch(desk.request("a", max_steps=1000, pace__step_seconds=0.1))
+    launched = desk.launch(desk.request("a", max_steps=4000, pace__step_seconds=0.1))
     desk.cluster.call(desk.volume, "runs.followed", {"runs": ["a"]}, writable=True)
-    assert orphaned_runs(desk.cluster, desk.volume, timedelta(seconds=30), set()) == []
+    assert orphaned_runs(desk.cluster, desk.volume, timedelta(hours=1), set()) == []
     desk.cluster.jobs.stop(launched.job)
 
 
 def test_a_clock_that_was_set_back_does_not_hide_a_run_that_nobody_follows(desk: Desk) -> None:
-    launched = desk.launch(desk.request("a", max_steps=1000, pace__step_seconds=0.1))
+    launched = desk.launch(desk.request("a", max_steps=4000, pace__step_seconds=0.1))
     followed = Layout(desk.cluster.volumes.path(desk.volume)).records("a") / "followed.json"
     followed.write_text(json.dumps({"at": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}))
     assert orphaned_runs(desk.cluster, desk.volume, timedelta(hours=2), set()) == []

@@ -1,3 +1,4 @@
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,9 @@ def test_a_dataset_is_staged_from_a_bucket_with_credentials_that_only_its_job_ge
     (staged,) = (cluster._root / "volumes").rglob("train.jsonl")
     assert staged.read_bytes() == b'{"text": "2"}\n'
     assert dataset.version and dataset.path == f"datasets/harbour/{dataset.version}"
-    written = [file for file in cluster._root.rglob("*") if file.is_file() and "secrets" not in file.parts]
-    assert not [file for file in written if b"hush-hush" in file.read_bytes()]
+    for file in cluster._root.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # a supervisor still takes away what its job had in scratch
+            assert "secrets" in file.parts or not file.is_file() or b"hush-hush" not in file.read_bytes(), file
 
 
 def test_the_version_of_an_object_is_pinned_where_the_bucket_keeps_versions(

@@ -79,7 +79,7 @@ def test_a_grid_of_twelve_goes_on_where_it_was_killed(
 ) -> None:
     sweeps: SweepDesk = request.getfixturevalue(found)
     how = search("grid", AXES, limits={"parallel": 4})
-    record = sweeps.record(sweeps.request("g", how, max_steps=2, ckpt__interval=2))
+    record = sweeps.record(sweeps.request("g", how, max_steps=2, ckpt__interval=2, pace__step_seconds=0.7))
 
     state = drive_and_kill_twice(
         sweeps, tmp_path, record, lambda s: len(s.nodes) > len(s.live), lambda s: len(s.nodes) - len(s.live) >= 5
@@ -169,7 +169,7 @@ def test_a_trial_whose_process_is_lost_goes_on_as_the_same_trial(sweeps: SweepDe
                 lost.append(run)
                 end_processes_of(progress.launch.job)
 
-    state = sweeps.run(sweeps.request("l", how, max_steps=30, ckpt__interval=5, pace__step_seconds=0.1), lose_one)
+    state = sweeps.run(sweeps.request("l", how, max_steps=80, ckpt__interval=5, pace__step_seconds=0.1), lose_one)
 
     assert state.trials == 2 and state.failed == 0 and lost
     attempts = read_run(sweeps.desk.cluster, "v", lost[0]).attempts

@@ -146,7 +146,7 @@ import json, pathlib, sys, time, tomllib
 config, output = tomllib.loads(pathlib.Path(sys.argv[1]).read_text()), pathlib.Path(sys.argv[2])
 rate = config["optim"]["lr"]
 with (output / "metrics.jsonl").open("w", buffering=1) as file:
-    for step in range(1, 13 if rate < 5 else 300):
+    for step in range(1, 13 if rate < 5 else 3000):
         loss = float("nan") if rate > 9 and step > 2 else rate + 1 / step
         file.write(json.dumps({"step": step, "loss": loss}) + "\\n")
         time.sleep(0.02 if rate < 5 else 0.1)
@@ -185,7 +185,7 @@ def test_trials_that_diverge_or_are_below_the_median_are_stopped_and_the_board_s
         6: ("stopped", "median"),
     }
     assert [ends[rate].state for rate in (1, 2)] == ["completed", "completed"]
-    assert ends[10].step < 299 and ends[6].step < 299, "their programs were stopped"
+    assert ends[10].step < 2999 and ends[6].step < 2999, "their programs were stopped"
     assert ends[10].value is None and "its loss is NaN or infinite at step" in ends[10].reason
     for run in state.nodes:
         (attempt,) = read_run(sweeps.desk.cluster, "v", run).attempts

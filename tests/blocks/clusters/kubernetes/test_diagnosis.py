@@ -181,7 +181,10 @@ def test_a_stopped_job_is_live_until_its_pod_has_ended() -> None:
     killed = pod_with("Failed", reason="DeadlineExceeded", containerStatuses=container("terminated", exitCode=143))
     assert diagnose(job_with(stop=ago(1)), killed, SETTINGS, NOW).state == JobState.STOPPED
     assert diagnose(job_with(stop=ago(1)), None, SETTINGS, NOW).state == JobState.QUEUED
-    assert diagnose(job_with(stop=ago(1), suspend=True), None, SETTINGS, NOW).state == JobState.STOPPED
+    taken_back = job_with(stop=ago(1), suspend=True)  # by a queue, which would start it again
+    assert diagnose(taken_back, None, SETTINGS, NOW).state == JobState.QUEUED
+    taken_back["spec"] |= {"activeDeadlineSeconds": 0}
+    assert diagnose(taken_back, None, SETTINGS, NOW).state == JobState.STOPPED
 
 
 def test_a_job_that_completed_before_it_was_stopped_has_completed() -> None:

@@ -7,12 +7,16 @@ import pytest
 
 from blocks.clusters.errors import ConflictError, UsageError
 from blocks.clusters.job import Cause, JobState
-from blocks.clusters.kubernetes.jobset import child_name
+from blocks.clusters.kubernetes.jobset import API_VERSION, child_name
 from blocks.clusters.kubernetes.place import Place
 from tests.blocks.clusters.bench import on_shelf
 from tests.blocks.clusters.kubernetes.conftest import KubernetesBench
+from tests.cluster.access import jobset_controller_away, jobset_taken_away
 
 pytestmark = pytest.mark.cluster
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, lambda *_: None); print('up', flush=True); time.sleep(600)"
+)
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 
 
@@ -249,3 +253,80 @@ def test_a_plan_asks_for_what_would_be_made_and_makes_nothing(k8s: KubernetesBen
     k8s.wait(lambda: (k8s.real.api.get(path).get("status") or {}).get("hard"), "the quota to be counted")
     (found,) = k8s.cluster.preflight(k8s.job("one", nodes=2), {})
     assert (found.subject, found.level) == ("quota", "blocked"), found
+
+
+@pytest.fixture
+def jobsets(request: pytest.FixtureRequest, k8s: KubernetesBench) -> KubernetesBench:
+    """Jobs of several nodes that are JobSets."""
+    if not k8s.jobset:
+        pytest.skip("of JobSets only")
+    return k8s
+
+
+def test_a_jobset_of_that_name_is_left_alone(jobsets: KubernetesBench) -> None:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "x", "image": jobsets.kubernetes.image}]}
+    groups = [{"name": name, "template": {"spec": {"template": {"spec": pod}}}} for name in ("a", "b")]
+    theirs = {"apiVersion": API_VERSION, "kind": "JobSet", "metadata": {"name": "one"}}
+    jobsets.real.api.post(
+        Place(jobsets.cluster.owner).jobsets(), {**theirs, "spec": {"suspend": True, "replicatedJobs": groups}}
+    )
+    with pytest.raises(ConflictError, match="JobSet that is not Slipway's"):
+        jobsets.cluster.jobs.submit(jobsets.job("one", nodes=2))
+    assert jobsets.cluster.jobs.status(["one"]) == {}
+    jobsets.cluster.jobs.delete("one")
+    assert jobsets.real.api.find(jobsets.object_of("one")) is not None
+
+
+def test_a_job_of_the_name_that_jobset_gives_is_found_before_it_waits_for_ever(jobsets: KubernetesBench) -> None:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "x", "image": jobsets.kubernetes.image}]}
+    theirs = {"metadata": {"name": child_name("one")}, "spec": {"suspend": True, "template": {"spec": pod}}}
+    jobsets.real.api.post(Place(jobsets.cluster.owner).jobs(), theirs)
+    with pytest.raises(ConflictError, match="the one that JobSet makes"):
+        jobsets.cluster.jobs.submit(jobsets.job("one", nodes=2))
+
+
+def test_what_a_deleted_one_left_is_over_before_it_is_begun_again(k8s: KubernetesBench) -> None:
+    k8s.cluster.jobs.submit(k8s.job("one", STUBBORN, nodes=2))
+    k8s.wait(lambda: len(list(k8s.cluster.jobs.logs("one"))) == 2, "both to begin")
+    k8s.real.api._json("DELETE", k8s.object_of("one"), {"propagationPolicy": "Orphan"})
+    assert k8s.status("one").live
+    left = {pod["metadata"]["uid"] for pod in live_pods(k8s)}
+    assert len(left) == 2
+    k8s.wait(lambda: k8s.real.api.find(k8s.object_of("one")) is None, "it to go")
+    k8s.real.api.delete(k8s.core("services", "one"))  # let go of as well, and not to be told from another's
+    k8s.cluster.jobs.submit(k8s.job("one", SLEEP, nodes=2))
+    assert not left & {pod["metadata"]["uid"] for pod in live_pods(k8s)}
+
+
+def test_jobset_that_is_away_keeps_nothing_from_being_looked_at_or_stopped(jobsets: KubernetesBench) -> None:
+    """Its webhook is away with its controller: no JobSet can be changed."""
+    if not jobsets.kubernetes.ours:
+        pytest.skip("JobSet's controller on a cluster that was named is not ours to stop")
+    jobsets.cluster.jobs.submit(jobsets.job("one", SLEEP, nodes=2))
+    jobsets.cluster.jobs.submit(jobsets.job("other", SLEEP, nodes=2))
+    jobsets.until("one", JobState.RUNNING)
+    jobsets.until("other", JobState.RUNNING)
+    with jobset_controller_away(jobsets.kubernetes):
+        jobsets.real.api.delete(jobsets.core("pods", pod_of_node(jobsets, 1)), grace_seconds=0)
+        assert jobsets.ended("one").cause == Cause.LOST
+        stopped = jobsets.cluster.jobs.stop("other")
+        assert stopped.state == JobState.STOPPED
+    assert jobsets.status("other").state == JobState.STOPPED
+    jobsets.wait(lambda: live_pods(jobsets) == [], "their pods to end")
+
+
+def test_a_cluster_that_jobset_is_taken_from_lets_go_of_its_jobs_and_begins_no_other_beside_them(
+    jobsets: KubernetesBench,
+) -> None:
+    if not jobsets.kubernetes.ours:
+        pytest.skip("JobSet on a cluster that was named is not ours to take away")
+    jobsets.cluster.jobs.submit(jobsets.job("one", STUBBORN, nodes=2))
+    jobsets.wait(lambda: len(list(jobsets.cluster.jobs.logs("one"))) == 2, "both to begin")
+    without = jobsets.connect_with(jobset="auto")
+    left = {pod["metadata"]["uid"] for pod in live_pods(jobsets)}
+    with jobset_taken_away(jobsets.kubernetes):
+        assert without.status("one").state == JobState.RUNNING
+        again = without.cluster.jobs.submit(jobsets.job("one", SLEEP, nodes=2))
+        assert again.live and not left & {pod["metadata"]["uid"] for pod in live_pods(jobsets)}
+        without.until("one", JobState.RUNNING)
+        assert sorted(pods(jobsets))[0].startswith("one-0-"), "a plain Job"

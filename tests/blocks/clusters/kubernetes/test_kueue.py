@@ -29,6 +29,18 @@ NO_ROOM = "couldn't assign flavors to pod set main: insufficient unused quota fo
             {"conditions": [condition("Evicted", True, "Preempted to accommodate a workload")]},
             "Preempted to accommodate a workload",
         ),
+        (
+            {"conditions": [condition("Evicted", True, "Preempted."), condition("QuotaReserved", False, NO_ROOM)]},
+            f"Preempted; {NO_ROOM}",
+        ),
+        (
+            {"conditions": [condition("Evicted", True, "Preempted."), condition("QuotaReserved", False, "Preempted.")]},
+            "Preempted",
+        ),
+        (
+            {"conditions": [condition("Evicted", False, "Preempted."), condition("QuotaReserved", False, NO_ROOM)]},
+            NO_ROOM,
+        ),
         ({"conditions": [RESERVED]}, "its quota is reserved"),
         ({"conditions": [RESERVED, condition("Admitted", True)]}, ""),
         (

@@ -134,6 +134,9 @@ def test_a_job_for_a_queue_is_made_suspended() -> None:
     made = manifests.job(run_of(queue="team"), SETTINGS)
     assert made["spec"]["suspend"] is True
     assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    (init,), (main,) = pod_of(run_of(queue="team"))["initContainers"], pod_of(run_of(queue="team"))["containers"]
+    assert {"name": "SLIPWAY_QUEUE", "value": "team"} in init["env"]  # that it may be taken back and begin again
+    assert "SLIPWAY_QUEUE" not in {variable["name"] for variable in main["env"]}
 
 
 def test_a_patch_reaches_every_pod_and_merges_lists_by_name() -> None:

@@ -1,3 +1,4 @@
+import fcntl
 import json
 import os
 import signal
@@ -134,6 +135,24 @@ def test_a_submit_that_was_killed_before_the_supervisor_started_is_made_good_by_
     assert local.cluster.jobs.submit(local.job("one", "print(1)")).uid == left.uid
     assert local.ended("one").state == JobState.COMPLETED
     assert list(local.cluster.jobs.logs("one")) == ["1"]
+
+
+def test_who_only_looks_at_a_job_for_long_does_not_keep_it_from_starting(local: LocalBench) -> None:
+    killed = (
+        "import os, signal, blocks.clusters.local.jobs as jobs\n"
+        "jobs.LocalJobs._start = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    submit = "cluster.jobs.submit(Job(name='one', request_hash='asked', command=('python', '-c', 'print(1)')))"
+    local.elsewhere(killed + submit).wait()
+    lock = local.place("one").lock
+    with lock.open("a") as looks:
+        fcntl.flock(looks, fcntl.LOCK_SH)
+        submitter = local.elsewhere(submit)
+        process = psutil.Process(submitter.pid)
+        local.wait(lambda: str(lock) in {file.path for file in process.open_files()}, "it to ask for the lock")
+        time.sleep(1)
+    assert submitter.wait() == 0
+    assert local.ended("one").state == JobState.COMPLETED
 
 
 def test_a_job_that_was_never_started_can_be_stopped(local: LocalBench) -> None:

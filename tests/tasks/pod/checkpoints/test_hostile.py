@@ -59,10 +59,10 @@ BOMBS = {
 def test_a_pickle_bomb_is_not_complete_and_costs_little(bomb: bytes, tmp_path: Path) -> None:
     step = write(tmp_path / "step_7", dcp_files(1))
     (step / ".metadata").write_bytes(bomb)
-    start = time.monotonic()
+    start = time.process_time()
     found = judge(step)
     assert not found.complete
-    assert time.monotonic() - start < 60
+    assert time.process_time() - start < 60  # of a CPU: a bomb would take all there is
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 << 20  # KiB
 
 

@@ -63,16 +63,15 @@ def test_a_killed_writer_leaves_no_false_complete(name: str, tmp_path: Path) -> 
         )
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"ready\n"
+        step = root / kind.directory
+        while not step.is_dir():
+            time.sleep(0.0005)
         end = time.monotonic() + chance.random() * (0.01 if kill % 2 else 0.1)
         while time.monotonic() < end:
-            if root.is_dir():
-                find(root)  # looks while it writes, and must not stumble
+            find(root)  # looks while it writes, and must not stumble
         writer.send_signal(signal.SIGKILL)
         writer.wait()
         writer.stdout.close()
-        step = root / kind.directory
-        if not step.is_dir():
-            continue
         found = judge(step)
         there = {p.relative_to(step).as_posix(): p.read_bytes() for p in step.rglob("*") if p.is_file()}
         assert not found.complete or there in saves, found

@@ -54,7 +54,7 @@ def test_it_says_how_much_is_missing(tmp_path: Path) -> None:
 def test_no_moment_of_a_second_save_is_complete_but_its_end(tmp_path: Path) -> None:
     for stop in range(len(tiny_files(10))):
         step = write_tiny(tmp_path / str(stop) / "step_10", 10)
-        time.sleep(0.01)
+        time.sleep(0.05)
         (step / "complete.json").unlink()
         for name, content in list(tiny_files(10).items())[:stop]:
             (step / name).write_bytes(content)
@@ -63,7 +63,7 @@ def test_no_moment_of_a_second_save_is_complete_but_its_end(tmp_path: Path) -> N
 
 def test_a_marker_that_is_older_than_a_file_settles_nothing(tmp_path: Path) -> None:
     step = write_tiny(tmp_path / "step_10", 10)
-    time.sleep(0.01)
+    time.sleep(0.05)
     (step / "model.safetensors").write_bytes(tiny_files(11)["model.safetensors"])
     found = judge(step)
     assert found.verdict is Verdict.UNKNOWN

@@ -62,7 +62,7 @@ class Programs:
         )
 
     def answer(self, process: "subprocess.Popen[str]") -> dict[str, Any]:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
         assert out, err
         answer: dict[str, Any] = json.loads(out.splitlines()[-1])
         return answer

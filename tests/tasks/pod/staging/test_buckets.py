@@ -22,10 +22,11 @@ LARGE = os.urandom(11_000_000)  # two ranges, two parts
 
 
 class Recorded:
-    """An S3 server over HTTP that writes down which ranges it was asked for."""
+    """An S3 server over HTTP that writes down which ranges it was asked for, and what nobody said to pay for."""
 
     def __init__(self) -> None:
         self.ranges: list[tuple[str, str]] = []
+        self.unpaid: list[str] = []
         self._app = moto.DomainDispatcherApplication(moto.create_backend_app)
         self.server = serving.make_server("127.0.0.1", 0, self, threaded=True)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -33,6 +34,8 @@ class Recorded:
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ["REQUEST_METHOD"] == "GET" and "HTTP_RANGE" in environ:
             self.ranges.append((environ["PATH_INFO"], environ["HTTP_RANGE"]))
+        if "HTTP_X_AMZ_REQUEST_PAYER" not in environ:
+            self.unpaid.append(environ["QUERY_STRING"] or environ["PATH_INFO"])
         answer: Iterable[bytes] = self._app(environ, start)
         return answer
 
@@ -96,6 +99,20 @@ def test_a_prefix_becomes_a_dataset(layout: Layout, source: dict[str, Any], serv
     assert "hush" not in (path / "manifest.json").read_text()
     server.ranges.clear()
     assert stage(layout, source) == answer and not server.ranges
+
+
+def test_where_who_asks_pays_all_that_costs_says_so(
+    layout: Layout, source: dict[str, Any], client: Any, server: Recorded
+) -> None:
+    client.put_bucket_versioning(Bucket=source["bucket"], VersioningConfiguration={"Status": "Enabled"})
+    server.unpaid.clear()
+
+    stage(layout, source | {"requester_pays": True})
+    assert server.unpaid == ["versioning"], "which S3 asks nobody to pay for"
+
+    server.unpaid.clear()
+    stage(layout, source, "again")
+    assert len(server.unpaid) > 4
 
 
 def test_a_single_object_is_a_dataset_too(layout: Layout, source: dict[str, Any]) -> None:

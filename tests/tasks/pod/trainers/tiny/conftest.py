@@ -56,14 +56,14 @@ class Bench:
     def train(self, output: Path | str, **changes: Any) -> Path:
         """Train to the end and return the output directory."""
         process = self.start(self.config(output, **changes))
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate()
         assert (process.returncode, errors) == (0, "")
         return self.place / output
 
     def refused(self, output: Path | str, **changes: Any) -> str:
         """The one line of a run that was refused."""
         process = self.start(self.config(output, **changes))
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate()
         assert process.returncode == 1, errors
         assert errors.startswith("error: ") and errors.count("\n") == 1, errors
         return errors.strip()

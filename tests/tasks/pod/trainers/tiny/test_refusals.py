@@ -119,5 +119,5 @@ def test_a_bad_config(bench):
 
 def test_wrong_usage(bench):
     process = bench.start(bench.place / "missing.toml")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode == 1 and "There is no config" in errors

@@ -128,7 +128,7 @@ def test_other_data_begin_a_new_pass(bench, tmp_path):
     process = bench.start(
         bench.config("fork", data__name=tmp_path / "other", resume__dir=source / "checkpoints/step_10")
     )
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate()
     assert process.returncode == 0, errors
     assert "a new pass over it begins" in out
 
