@@ -31,7 +31,8 @@ def run_flow(
     """
     with interruptible(lambda: say(_after_interrupt(cluster, volume, run))), prefect_server(settings.folder):
         import_flows()
-        result = flow()
+        with server_may_go_away():
+            result = flow()
     if output is Output.JSON:
         show_json(result.model_dump(mode="json"))
         return
@@ -55,7 +56,8 @@ def run_plain_flow(settings: "Settings", flow: Callable[[], None]) -> None:
     said = "Stopped waiting. What was begun goes on; asking again follows it."
     with interruptible(lambda: say(said)), prefect_server(settings.folder):
         import_flows()
-        flow()
+        with server_may_go_away():
+            flow()
 
 
 def import_flows() -> None:
@@ -65,6 +67,20 @@ def import_flows() -> None:
         from flows.cli.narration import without_tracebacks_of_services
 
         without_tracebacks_of_services()
+
+
+@contextmanager
+def server_may_go_away() -> Iterator[None]:
+    """Raises: SlipwayError: the flow ended because its Prefect server, which was there, does not answer any more."""
+    import httpx
+
+    from blocks.clusters.errors import SlipwayError
+
+    try:
+        yield
+    except httpx.TransportError as error:
+        what = f"The Prefect server does not answer any more ({error})."
+        raise SlipwayError(what, "What was begun goes on; ask again to follow it.") from error
 
 
 def cluster_block(settings: "Settings", name: str | None, owner: str | None) -> "ClusterBlock":

@@ -31,7 +31,7 @@ def test_what_is_staged_is_a_choice_until_it_is_gone_and_anything_else_is_taken(
 
     running.cluster.volumes.delete("choices")
     settings, notes = running.stack.settings(), list[str]()
-    away = KubernetesSection(kind="kubernetes", image="i", kubeconfig="/nowhere")
+    away = KubernetesSection(kind="kubernetes", owner="me", image="i", kubeconfig="/nowhere")
     with temporary_settings({PREFECT_API_URL: running.url}):
         finish_forms(settings.model_copy(update={"clusters": {"away": away, **settings.clusters}}), notes.append)
         assert model in offered(running, "finetune/local"), "what can not be looked at keeps its choices"

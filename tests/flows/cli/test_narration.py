@@ -2,8 +2,11 @@
 
 import logging
 
+import httpx
 import pytest
 
+from blocks.clusters.errors import SlipwayError
+from flows.cli.launch import server_may_go_away
 from flows.cli.narration import without_tracebacks_of_services
 
 
@@ -27,3 +30,8 @@ def test_a_server_that_goes_away_is_one_line_however_often_it_is_missed(
     assert said.count("The Prefect server does not answer") == 1
     assert "Traceback" not in said and "EventsWorker" not in said
     assert not logging.raiseExceptions
+
+
+def test_a_flow_that_ends_for_want_of_its_server_is_one_error() -> None:
+    with pytest.raises(SlipwayError, match=r"does not answer any more.*ask again"), server_may_go_away():
+        httpx.get("http://127.0.0.1:9/api/health")
