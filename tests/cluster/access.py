@@ -223,19 +223,6 @@ def kubelet_away(cluster: TestCluster, *pods: str) -> Iterator[None]:
         await_node(cluster)
 
 
-def restart_kubelet(cluster: TestCluster) -> None:
-    """As an upgrade of the node does: what runs on it goes on."""
-    home = Path(cluster.kubeconfig).parent.parent
-    (kubelet,) = _processes("cmdline", f"{home / 'bin' / 'kubelet'}\0")
-    argv = Path(f"/proc/{kubelet}/cmdline").read_text().split("\0")[:-1]
-    (node,) = Path(f"/proc/{_pid(cluster, 'node')}/task/{_pid(cluster, 'node')}/children").read_text().split()
-    os.kill(kubelet, signal.SIGKILL)
-    with (home / "logs" / "kubelet.log").open("a") as log:
-        inside = ["nsenter", "--target", node, "--mount", "--pid", "--", *argv]
-        subprocess.Popen(inside, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    await_node(cluster)
-
-
 def kill_processes_of(pod: str) -> None:
     """Of a pod on the one node, by its UID."""
     for pid in _processes("cgroup", f"/pod{pod}/"):

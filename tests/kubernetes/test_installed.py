@@ -1,10 +1,7 @@
 """The operator's page on an empty cluster, in namespaces of its own: the server, the worker and flows are pods."""
 
 import json
-import os
 import secrets
-import shlex
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +11,7 @@ import pytest
 from blocks.clusters.job import JobState, JobStatus
 from deployments.server import free_port
 from tasks.runs.launch import read_run
-from tests.cluster.access import (
-    NAMESPACES,
-    TestCluster,
-    flows_image,
-    kubectl_of,
-    owner_of_its_own,
-    restart_kubelet,
-)
+from tests.cluster.access import TestCluster, flows_image, kubectl_of, owner_of_its_own
 from tests.cluster.accounts import rights, rules, used
 from tests.kubernetes.installed import MANIFESTS, Installed
 from tests.kubernetes.spread import argv_of_all, found_in_objects
@@ -34,45 +24,28 @@ NO_POSTGRES = [
     for version, kind in (("apps/v1", "StatefulSet"), ("v1", "Service"))
 ]
 
-_DATABASE_POD = {
-    "securityContext": {"fsGroup": 1000},
-    "volumes": [{"name": "database", "persistentVolumeClaim": {"claimName": "database"}}],
-    "containers": [{"name": "prefect", "volumeMounts": [{"name": "database", "mountPath": "/database"}]}],
-}
-_PREFECT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "prefect"}}
-DATABASE = {"patch": json.dumps({**_PREFECT, "spec": {"template": {"spec": _DATABASE_POD}}})}
-
 
 @pytest.fixture
 def installed(kubernetes: TestCluster, tmp_path: Path) -> Iterator[Installed]:
-    """An installation whose Prefect server keeps its database in a file of a volume."""
+    """An installation whose Prefect server keeps its database in a file."""
     image = flows_image(kubernetes)
     with owner_of_its_own(kubernetes) as home, owner_of_its_own(kubernetes) as owner:
         made = Installed(kubernetes, home, owner, tmp_path, image, free_port(0))
         made.kubectl("-n", home, "create", "secret", "generic", "prefect-database", "--from-literal=password=none",
-                     "--from-literal=url=sqlite+aiosqlite:////database/prefect.db")  # fmt: skip
-        api = kubernetes.connect(home).api
-        api.post(f"{NAMESPACES}/{home}/persistentvolumeclaims", _database(kubernetes))
-        made.apply("server", *NO_POSTGRES, DATABASE, namespace=home)
+                     "--from-literal=url=sqlite+aiosqlite:////home/slipway/prefect.db")  # fmt: skip
+        made.apply("server", *NO_POSTGRES, namespace=home)
         made.apply("owner", _bound_to_accounts_of(home, "slipway-flows"), namespace=owner)
         made.apply("hub", namespace=home)
         made.rolled_out("prefect")
         argv = [*kubectl_of(kubernetes), "-n", home, "port-forward", "service/prefect", f"{made.port}:4200"]
-        again = f"while :; do {shlex.join(argv)}; sleep 0.5; done"  # it ends with the server's pod
-        forward = subprocess.Popen(["sh", "-c", again], stdout=subprocess.DEVNULL, start_new_session=True)
+        forward = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
         try:
             made.await_server()
             assert "<script" in made.page()
             yield made
         finally:
-            os.killpg(forward.pid, signal.SIGKILL)
+            forward.kill()
             forward.wait()
-
-
-def _database(kubernetes: TestCluster) -> dict[str, object]:
-    """A claim for it: that of a pod would go with the pod."""
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    return {"metadata": {"name": "database"}, "spec": {**spec, "storageClassName": kubernetes.storage_class}}
 
 
 def _bound_to_accounts_of(home: str, binding: str) -> dict[str, object]:
@@ -122,7 +95,7 @@ def test_the_pipeline_runs_inside_the_cluster_by_the_shipped_manifests(
     assert child.last and child.last.resume.kind == "hold" and child.last.resume.step == 60
     assert not [words for words in argv if TOKEN in words]
     assert found_in_objects(cluster, TOKEN) == found_in_objects(kubernetes.connect(working.home), TOKEN) == []
-    look = ["exec", "deployment/prefect", "--", "sh", "-c", f"cat /database/prefect.db* | grep -c {TOKEN}"]
+    look = ["exec", "deployment/prefect", "--", "sh", "-c", f"cat /home/slipway/prefect.db* | grep -c {TOKEN}"]
     assert working.kubectl("-n", working.home, *look, fails=True).strip() == "0"
     if kubernetes.ours:
         _each_right_of_the_worker_is_used(kubernetes, working)
@@ -165,43 +138,6 @@ def test_what_becomes_of_a_run_whose_flow_run_in_the_cluster_is_cancelled_killed
     record = read_run(cluster, "research", "killed")
     assert record.last and record.last.attempt == 1 and record.last.end and record.last.end.state == "completed"
     assert job_of("killed").state is JobState.COMPLETED  # and it is the only one
-
-
-@pytest.mark.alone
-def test_what_goes_away_in_the_cluster_under_a_flow_run_costs_no_run_and_no_second_job(
-    working: Installed, kubernetes: TestCluster
-) -> None:
-    """The Prefect server's pod, the kubelet, and the accounts of flows and of the worker."""
-    cluster, home = kubernetes.connect(working.owner), working.home
-
-    def kubectl(*words: str, fails: bool = False) -> str:
-        return working.kubectl("-n", home, *words, fails=fails)
-
-    def said(text: str) -> bool:
-        return text in kubectl("logs", working.pods_of(asked)[-1], fails=True)
-
-    asked = working.start("finetune/kubernetes", name="one", set={"max_steps": 100, "pace.step_seconds": 4.0})
-    wait_until(lambda: said("step 2 of 100"), 400)
-    kubectl("delete", "pod", "-l", "app.kubernetes.io/name=prefect", "--grace-period=0", "--force")
-    working.rolled_out("prefect")
-    working.await_server()
-    if kubernetes.ours:
-        restart_kubelet(kubernetes)
-    for account in ("slipway-flows", "slipway-worker"):
-        kubectl("delete", "serviceaccount", account)
-    wait_until(lambda: said("does not take the credentials"), 120)
-    refused = working.start("finetune/kubernetes", name="two")  # the worker can not make its pod
-    assert working.state_of(refused, 120) == "CRASHED"
-    assert cluster.jobs.find({"slipway.dev/run": "two"}) == []
-    for account in ("slipway-flows", "slipway-worker"):
-        kubectl("create", "serviceaccount", account)
-    kubectl("delete", "pod", "-l", "app.kubernetes.io/name=slipway-worker")  # a new pod has a new token
-    working.rolled_out("slipway-worker")
-    kubectl("delete", working.pods_of(asked)[-1])
-    assert working.ended(asked, 600) == "COMPLETED"
-    (job,) = cluster.jobs.find({"slipway.dev/run": "one"})
-    record = read_run(cluster, "research", "one").last
-    assert (job.state, record and record.attempt) == (JobState.COMPLETED, 1)
 
 
 def _each_right_of_the_worker_is_used(kubernetes: TestCluster, installed: Installed) -> None:
