@@ -6,7 +6,7 @@ BIN := .venv/bin
 # Hundreds of short processes import Prefect, which takes half as long again where its bytecode is kept nowhere.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up down test test-browser test-cluster test-cluster-beside test-cluster-alone test-trainers lint types docs bench lock clean
+.PHONY: help demo up down test test-long test-browser test-cluster test-cluster-beside test-cluster-alone test-trainers lint types docs bench lock clean
 
 help: ## Show what there is.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,7 +21,10 @@ down: .venv/.installed ## Stop what `make up` started.
 	@$(BIN)/python -m deployments.stack down
 
 test: .venv/.installed-dev ## Run the tests.
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not browser and not cluster and not trainers and not slow"
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not browser and not cluster and not trainers and not slow and not long"
+
+test-long: .venv/.installed-dev ## Run whole sweeps, the notebook, and the code of the docs: some minutes.
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "long and not cluster"
 
 test-browser: .venv/.installed-dev ## Run the tests of the Prefect UI; needs Chromium.
 	@$(BIN)/python -m pytest -m browser tests/browser

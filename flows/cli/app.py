@@ -29,6 +29,7 @@ from flows.cli import (
     train,
     volumes,
 )
+from flows.cli.prefect_server import ServerGoneError
 
 app = typer.Typer(
     name="slipway",
@@ -94,6 +95,9 @@ def main(arguments: list[str] | None = None) -> None:
     except EXPECTED as error:
         between = "\n" if "\n" in error.what else " "  # a remedy behind the last lines of a log would be overlooked
         print(f"error: {error.what}{between}{error.remedy}".rstrip(), file=sys.stderr, flush=True)
+        if isinstance(error, ServerGoneError):  # Prefect would try for minutes more to send it what is left
+            sys.stdout.flush()
+            os._exit(exit_code(error))
         sys.exit(exit_code(error))
     except OSError as error:  # a name that is too long, a directory that may not be read
         if not error.filename and not _here():

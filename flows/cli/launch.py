@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from flows.cli.options import Output
-from flows.cli.prefect_server import prefect_server
+from flows.cli.prefect_server import ServerGoneError, prefect_server
 from flows.cli.show import number, say, show_facts, show_json, waiting
 
 if TYPE_CHECKING:
@@ -71,16 +71,14 @@ def import_flows() -> None:
 
 @contextmanager
 def server_may_go_away() -> Iterator[None]:
-    """Raises: SlipwayError: the flow ended because its Prefect server, which was there, does not answer any more."""
+    """Raises: ServerGoneError: the flow ended because its Prefect server, which was there, does not answer any more."""
     import httpx
-
-    from blocks.clusters.errors import SlipwayError
 
     try:
         yield
     except httpx.TransportError as error:
         what = f"The Prefect server does not answer any more ({error})."
-        raise SlipwayError(what, "What was begun goes on; ask again to follow it.") from error
+        raise ServerGoneError(what, "What was begun goes on; ask again to follow it.") from error
 
 
 def cluster_block(settings: "Settings", name: str | None, owner: str | None) -> "ClusterBlock":

@@ -36,17 +36,18 @@ class Narration(logging.StreamHandler[TextIO]):
 
 
 class _Away(logging.Filter):
-    """Says once that the server is away, in place of the tracebacks of whatever could not send it something."""
+    """Says once that the server is away, in place of all that could not be sent to it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._said = False
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and not self._said:
+        is_failure = record.levelno >= logging.ERROR
+        if is_failure and not self._said:
             self._said = True
             say("The Prefect server does not answer: its pages may miss what happens meanwhile. What runs goes on.")
-        return not record.exc_info
+        return not is_failure
 
 
 def without_tracebacks_of_services() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from blocks.clusters.errors import UsageError
+from blocks.clusters.errors import SlipwayError, UsageError
 from deployments import server
 from flows.cli.show import say, waiting
 
@@ -27,6 +27,10 @@ _LOGGING = {
     "PREFECT_LOGGING_LEVEL": "INFO",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
+
+
+class ServerGoneError(SlipwayError):
+    """The Prefect server of a flow does not answer any more."""
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def _submit(cluster: Cluster, job: Job) -> JobStatus:
         with suppress(ConflictError):  # of another hub, say: that one is ended, and ours is the next
             return cluster.jobs.submit(job.model_copy(update={"name": last.name, "labels": last.labels}))
         cluster.jobs.stop(last.name)
-    number = 1 + max((int(known.labels.get(ATTEMPT_LABEL, 0)) for known in earlier), default=0)
+    number = 1 + max([len(earlier), *(int(known.labels.get(ATTEMPT_LABEL, 0)) for known in earlier)])
     name = fit_name(job.labels[STAGE_LABEL], f"a{number}", longest=_LONGEST)
     return cluster.jobs.submit(
         job.model_copy(update={"name": name, "labels": {**job.labels, ATTEMPT_LABEL: str(number)}})

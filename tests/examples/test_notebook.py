@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from blocks.clusters.local.cluster import LocalCluster
 from deployments.stack import PROJECT
 from tasks.runs.launch import read_run
@@ -27,6 +29,7 @@ asyncio.run(jupyter())
 """
 
 
+@pytest.mark.long
 def test_the_notebook_stages_trains_forks_plots_and_searches(
     prefect_server: dict[str, str], hub_url: str, demo_assets: Path, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ asyncio.run(watched())
 '''
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_the_code_on_the_page_runs(running: Running, hub_url: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "deployments.md").read_text(), re.DOTALL)

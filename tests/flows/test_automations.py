@@ -115,6 +115,7 @@ def test_another_deployment_gets_what_the_event_tells(clean: Running) -> None:
     until(lambda: "judged-judge-5" in made(), "the deployment to have run", seconds=120)
 
 
+@pytest.mark.long
 def test_what_a_trigger_forked_it_does_not_fork_again(clean: Running) -> None:
     running = clean
     training = running.run("finetune/local", name="chain", volume=VOLUME, set={**SHORT, "max_steps": 5})

@@ -20,11 +20,11 @@ def test_a_server_that_goes_away_is_one_line_however_often_it_is_missed(
     services.addHandler(lines)
     without_tracebacks_of_services()
     without_tracebacks_of_services()
-    for _ in range(3):
+    for traceback in (False, False, True):  # which is there where Prefect debugs
         try:
             raise ConnectionRefusedError("refused")
         except ConnectionRefusedError:
-            services.error("Service %r failed to process item %r", "EventsWorker", 1, exc_info=True)
+            services.error("Service %r failed to process item %r", "EventsWorker", 1, exc_info=traceback)
     services.removeHandler(lines)
     said = capsys.readouterr().err
     assert said.count("The Prefect server does not answer") == 1

@@ -95,6 +95,7 @@ def test_a_grid_of_twelve_goes_on_where_it_was_killed(
 
 
 @either
+@pytest.mark.long
 def test_halving_of_27_forks_the_best_third_of_each_rung(
     found: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_halving_of_27_forks_the_best_third_of_each_rung(
 
 
 @either
+@pytest.mark.long
 def test_a_population_of_eight_over_four_intervals(found: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     sweeps: SweepDesk = request.getfixturevalue(found)
     pbt = {"population": 8, "interval": 5, "intervals": 4}

@@ -231,7 +231,7 @@ def test_a_disk_that_fills_up_keeps_what_arrived(
 ) -> None:
     write_model(served, shards=3, size=2_000_000)
     asked = pinned()
-    hub.rate = 3_000_000
+    hub.rate = 500_000
     job = Programs(small_disk).start("snapshots.stage", asked)
     wait_for(lambda: sum(hub.served.values()) > 2_000_000)
     filler = small_disk.root / "filler"

@@ -64,17 +64,17 @@ def test_a_killed_download_goes_on_where_it_was(
     programs: Programs, layout: Layout, hub: FaultyHub, served: Path, pinned: Pinned
 ) -> None:
     wanted = asked(layout, pinned)
-    hub.rate = 3_000_000
+    hub.rate = 500_000  # bytes a second: time enough for a busy machine to look
     process = programs.start("snapshots.stage", wanted)
     until = time.monotonic() + 200
     parts = layout.ours / "staging"
-    while sum(part.stat().st_size for part in parts.glob("*/parts/*")) < 3_000_000:
+    while sum(part.stat().st_size for part in parts.glob("*/parts/*")) < 1_000_000:
         assert time.monotonic() < until and process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
     kept = {part.name: part.stat().st_size for part in parts.glob("*/parts/*")}
-    assert sum(kept.values()) >= 3_000_000
+    assert sum(kept.values()) >= 1_000_000
     hub.rate = None
     before = over_xet(hub)
 
