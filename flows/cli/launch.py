@@ -71,14 +71,18 @@ def import_flows() -> None:
 
 @contextmanager
 def server_may_go_away() -> Iterator[None]:
-    """Raises: ServerGoneError: the flow ended because its Prefect server, which was there, does not answer any more."""
+    """Raises: ServerGoneError: the flow ended because its Prefect server, which was there, does not answer any more, or
+    is another one."""
     import httpx
+    from prefect.exceptions import ObjectNotFound
 
+    remedy = "What was begun goes on; ask again to follow it."
     try:
         yield
     except httpx.TransportError as error:
-        what = f"The Prefect server does not answer any more ({error})."
-        raise ServerGoneError(what, "What was begun goes on; ask again to follow it.") from error
+        raise ServerGoneError(f"The Prefect server does not answer any more ({error}).", remedy) from error
+    except ObjectNotFound as error:
+        raise ServerGoneError("The Prefect server does not know this flow run any more.", remedy) from error
 
 
 def cluster_block(settings: "Settings", name: str | None, owner: str | None) -> "ClusterBlock":

@@ -4,10 +4,11 @@ import logging
 
 import httpx
 import pytest
+from prefect.exceptions import ObjectNotFound
 
-from blocks.clusters.errors import SlipwayError
 from flows.cli.launch import server_may_go_away
 from flows.cli.narration import without_tracebacks_of_services
+from flows.cli.prefect_server import ServerGoneError
 
 
 def test_a_server_that_goes_away_is_one_line_however_often_it_is_missed(
@@ -33,5 +34,11 @@ def test_a_server_that_goes_away_is_one_line_however_often_it_is_missed(
 
 
 def test_a_flow_that_ends_for_want_of_its_server_is_one_error() -> None:
-    with pytest.raises(SlipwayError, match=r"does not answer any more.*ask again"), server_may_go_away():
+    with pytest.raises(ServerGoneError, match=r"does not answer any more.*ask again"), server_may_go_away():
         httpx.get("http://127.0.0.1:9/api/health")
+
+
+def test_a_server_that_was_replaced_by_another_one_is_one_error() -> None:
+    gone = ObjectNotFound(http_exc=Exception("404"))
+    with pytest.raises(ServerGoneError, match=r"does not know this flow run any more.*ask again"), server_may_go_away():
+        raise gone
