@@ -29,8 +29,6 @@ from flows.cli import (
     train,
     volumes,
 )
-from flows.cli.prefect_server import ServerGoneError
-
 app = typer.Typer(
     name="slipway",
     help="Stage data once, launch fine-tunes, and keep training from any completed step.",
@@ -93,6 +91,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         command(arguments, prog_name="slipway")
     except EXPECTED as error:
+        from flows.cli.prefect_server import ServerGoneError
+
         between = "\n" if "\n" in error.what else " "  # a remedy behind the last lines of a log would be overlooked
         print(f"error: {error.what}{between}{error.remedy}".rstrip(), file=sys.stderr, flush=True)
         if isinstance(error, ServerGoneError):  # Prefect would try for minutes more to send it what is left
