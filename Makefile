@@ -23,8 +23,8 @@ down: .venv/.installed ## Stop what `make up` started.
 test: .venv/.installed-dev ## Run the tests.
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not browser and not cluster and not trainers and not slow and not long"
 
-test-long: .venv/.installed-dev ## Run whole sweeps, the notebook, and the code of the docs: some minutes.
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "long and not cluster"
+test-long: .venv/.installed-dev ## Run whole sweeps, flows killed at every moment, the notebook, the code of the docs.
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "long and not cluster"
 
 test-browser: .venv/.installed-dev ## Run the tests of the Prefect UI; needs Chromium.
 	@$(BIN)/python -m pytest -m browser tests/browser

@@ -29,6 +29,7 @@ from flows.cli import (
     train,
     volumes,
 )
+
 app = typer.Typer(
     name="slipway",
     help="Stage data once, launch fine-tunes, and keep training from any completed step.",

@@ -104,6 +104,7 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize("pattern", MOMENTS.values(), ids=MOMENTS.keys())
+@pytest.mark.long
 def test_a_flow_killed_at_any_moment_and_asked_again_loses_nothing_and_doubles_nothing(
     prefect_server: dict[str, str], hub_url: str, tmp_path: Path, pattern: str
 ) -> None:

@@ -6,6 +6,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -75,6 +76,7 @@ def check_that_the_dead_flow_runs_are_found_and_ended(running: Running) -> None:
             assert (state["type"], "no heartbeat for 10 minutes" in state["message"]) == ("CRASHED", True)
 
 
+@pytest.mark.long
 def test_what_lost_its_flow_is_followed_to_its_end_and_nothing_runs_twice(running: Running, tmp_path: Path) -> None:
     furnish(running, tmp_path)
     env = {**os.environ, **running.env, "PYTHONPATH": str(PROJECT)}

@@ -66,6 +66,7 @@ def calendar(running: Running) -> Iterator[Calendar]:
     found.clear()
 
 
+@pytest.mark.long
 def test_of_missed_times_the_newest_is_swept_once_and_one_that_overlaps_is_left_out(
     running: Running, calendar: Calendar
 ) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from blocks.clusters.job import JobState
 from tasks.runs.job import RUN_LABEL
 from tasks.sweeps.log import State
@@ -44,6 +46,7 @@ def test_a_sweep_from_a_shell_shows_its_leaderboard(running: Running) -> None:
     assert shown["shell-progress"]["data"] == 100
 
 
+@pytest.mark.long
 def test_cancelling_a_sweep_stops_its_trials_and_asking_again_goes_on_with_them(running: Running) -> None:
     slow = {"max_steps": 400, "ckpt.interval": 1, "pace.step_seconds": 2}
     asked = {"name": "cancelled", "volume": VOLUME, "set": slow, "search": SEARCH}
