@@ -66,7 +66,9 @@ class LogFile:
 
     def _begin(self, descriptor: int, length: int) -> int:
         begin = 0 if self._since is None else _line_at(descriptor, _length_at(self._times, self._since))
-        return begin if self._last is None else max(begin, _last_at(descriptor, length, self._last))
+        if self._last is None:
+            return begin
+        return max(begin, _line_at(descriptor, length - 1, self._last) if self._last else length)
 
 
 def last_lines(log: Path, count: int = 20, longest: int = 500) -> list[str]:
@@ -88,20 +90,16 @@ def _length_at(times: Path, since: float) -> int:
     return int(noted[place - 1][1]) if place else 0
 
 
-def _line_at(descriptor: int, position: int) -> int:
-    """Where the line begins that holds this position."""
+def _line_at(descriptor: int, position: int, count: int = 1) -> int:
+    """Where the line begins that holds this position; of so many lines that end with it, where the first begins."""
     while position > 0:
         start = max(0, position - _BLOCK)
         before = os.pread(descriptor, position - start, start)
-        if b"\n" in before:
-            return start + before.rindex(b"\n") + 1
-        position = start
+        ends = before.count(b"\n")
+        if ends >= count:
+            at = len(before)
+            for _ in range(count):
+                at = before.rindex(b"\n", 0, at)
+            return start + at + 1
+        count, position = count - ends, start
     return 0
-
-
-def _last_at(descriptor: int, length: int, count: int) -> int:
-    """Where the last so many lines begin."""
-    position = length
-    for _ in range(count):
-        position = _line_at(descriptor, max(0, position - 1))
-    return position

@@ -274,13 +274,18 @@ def test_watching_shows_every_change_until_the_end(bench: Bench) -> None:
     assert JobState.RUNNING in seen
 
 
-def test_logs_can_be_read_from_a_time_on(bench: Bench) -> None:
-    bench.volume()
+def print_early_and_late(bench: Bench, early: str) -> None:
+    """A job that prints an expression's value, and `late` once there is /volume/go."""
     code = (
-        "import sys, time, pathlib; print('early', flush=True)\n"
+        f"import sys, time, pathlib; print({early}, flush=True)\n"
         "while not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)\nprint('late')"
     )
     bench.cluster.jobs.submit(bench.job("one", code, "/volume/go", mounts=(on_shelf(),)))
+
+
+def test_logs_can_be_read_from_a_time_on(bench: Bench) -> None:
+    bench.volume()
+    print_early_and_late(bench, "'early'")
     bench.wait(lambda: "early" in bench.cluster.jobs.logs("one"))
     # Times are coarse: to the second on Kubernetes, to half a second and more here.
     since = bench.wait(lambda: None if list(bench.cluster.jobs.logs("one", now := datetime.now(UTC))) else now)
@@ -292,11 +297,7 @@ def test_logs_can_be_read_from_a_time_on(bench: Bench) -> None:
 
 def test_a_log_is_read_on_from_where_it_was(bench: Bench) -> None:
     bench.volume()
-    code = (
-        "import sys, time, pathlib; print('\\n'.join(f'early {n}' for n in range(2000)), flush=True)\n"
-        "while not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)\nprint('late')"
-    )
-    bench.cluster.jobs.submit(bench.job("one", code, "/volume/go", mounts=(on_shelf(),)))
+    print_early_and_late(bench, "'\\n'.join(f'early {n}' for n in range(2000))")
     bench.wait(lambda: "early 1999" in bench.cluster.jobs.logs("one"))
     log, end = bench.cluster.jobs.logs("one"), bench.cluster.jobs.logs("one", last=2)
     assert [len(list(log)), list(log), list(end), list(end)] == [2000, [], ["early 1998", "early 1999"], []]
